@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 SCHEMA = 1
@@ -122,6 +123,7 @@ class Window:
     seconds: float | None
     targets: tuple[TargetWindow, ...]
     coverage: float = 1.0
+    restarts: int = 0
     warnings: tuple[str, ...] = ()
     settings: Mapping[str, Setting] = field(default_factory=dict)
     source: str = ""
@@ -211,8 +213,12 @@ class Part:
     """Unix seconds at which the process started, where the page says so."""
     forms: Mapping[str, str] = field(default_factory=dict)
     """Quantity -> the series name it was read from."""
-    notes: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Quantity whose unit stands only in HELP -> tokens, blocks or unknown."""
+    flaws: Mapping[str, str] = field(default_factory=dict)
+    """Quantity that is on the page and cannot be used -> the reason."""
+    doubles: Mapping[str, str] = field(default_factory=dict)
+    """Quantity exported under two names -> empty, or how they disagree."""
 
 
 # --------------------------------------------------------------------------- readings
@@ -381,6 +387,22 @@ class Verdict:
         }
 
 
+@dataclass(frozen=True)
+class Example:
+    """A small window in terms of quantities, with the verdict it must get; ``auditor explain`` shows it.
+
+    Counters are numbers or mappings by split label, gauges pairs (first, last), histograms mappings with
+    ``sum``, ``count`` and ``buckets`` (upper edge -> observations in that bucket, not cumulative).
+    """
+
+    verdict: VerdictWord
+    text: str
+    quantities: Mapping[str, Any]
+    seconds: float | None = 60.0
+    kind: WindowKind = "scrapes"
+    settings: Mapping[str, float | str | bool] = field(default_factory=dict)
+
+
 Range = tuple[float | None, float | None]
 
 
@@ -479,6 +501,16 @@ class Report:
 
     def with_exit_code(self, code: int) -> Report:
         return replace(self, exit_code=code)
+
+
+def utc_text(unix_seconds: float | None) -> str | None:
+    """``2026-11-29T19:24:20.125Z``, or None."""
+    if unix_seconds is None:
+        return None
+    moment = datetime.fromtimestamp(unix_seconds, tz=UTC)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f"{moment.microsecond // 1000:03d}"
+    return f"{text}Z" if fraction == "000" else f"{text}.{fraction}Z"
 
 
 def dump_json(document: Mapping[str, Any]) -> str:

@@ -1,0 +1,41 @@
+"""One format a file, found by name. Every output is a function of the JSON report and of nothing else.
+
+A module has ``render(document, options) -> str | bytes``; the document is what :meth:`auditor.model.Report.to_json`
+gives, or one of the other kinds of the contract (compare, boots, step).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+from auditor.outputs.text import RenderOptions
+
+HELPERS = {"text"}
+
+
+class Output(Protocol):
+    def render(self, document: Mapping[str, Any], options: RenderOptions) -> str | bytes: ...
+
+
+class _Lazy:
+    """Imports the module of a format when it is used: some are heavy."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def render(self, document: Mapping[str, Any], options: RenderOptions) -> str | bytes:
+        return cast(Output, importlib.import_module(self._module)).render(document, options)
+
+
+@lru_cache(maxsize=1)
+def load_outputs() -> dict[str, Output]:
+    """Every output in this folder by name (``json_`` is the format ``json``)."""
+    return {
+        info.name.rstrip("_"): _Lazy(f"{__name__}.{info.name}")
+        for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name)
+        if info.name not in HELPERS and not info.name.startswith(("_", "charts")) and not info.ispkg
+    }

@@ -1,0 +1,30 @@
+"""All ratios, shares and quantiles, once, by theme. Importing the package declares them in report order."""
+
+from __future__ import annotations
+
+from auditor.measures.readings import (  # noqa: I001  (the order of import is the order of the report)
+    time,
+    requests,
+    tokens,
+    steps,
+    rates,
+    pool,
+    speculation,
+    distributions,
+)
+from auditor.measures.readings.registry import READINGS, Declared, Found, compute_reading
+
+__all__ = [
+    "READINGS",
+    "Declared",
+    "Found",
+    "compute_reading",
+    "distributions",
+    "pool",
+    "rates",
+    "requests",
+    "speculation",
+    "steps",
+    "time",
+    "tokens",
+]

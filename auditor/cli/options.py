@@ -1,0 +1,173 @@
+"""Options that several commands share, each with its ``AUDITOR_*`` environment twin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from auditor.model import Options, Setting, UsageError
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)?\s*$")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, None: 1.0}
+_NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(%|ms|s|k|m|g)?\s*$", re.IGNORECASE)
+_FACTOR = {"%": 0.01, "ms": 0.001, "s": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "": 1.0}
+
+
+def option(*names: str, **attributes: Any) -> Decorator:
+    """``click.option`` with an environment twin named after the long option."""
+    long = next(n for n in names if n.startswith("--")).split("/")[0]
+    attributes.setdefault("envvar", "AUDITOR_" + long.removeprefix("--").replace("-", "_").upper())
+    return click.option(*names, **attributes)
+
+
+def seconds(text: str) -> float:
+    """Seconds of ``60``, ``60s``, ``500ms``, ``15m``, ``24h``, ``7d``.
+
+    Raises:
+        UsageError: not a length of time, or not above 0.
+    """
+    match = _DURATION.match(text)
+    if not match or float(match[1]) <= 0:
+        raise UsageError(f"{text!r} is no length of time; write 60s, 15m or 24h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+class Duration(click.ParamType):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return seconds(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Pair(click.ParamType):
+    """``name=number``, the number with an optional unit: ``2s``, ``150ms``, ``40%``, ``8k``."""
+
+    name = "name=number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, number = str(value).partition("=")
+        match = _NUMBER.match(number)
+        if not sign or not key.strip() or not match:
+            self.fail(f"{value!r}: name=number is needed, for example prefill_rate=1860", param, ctx)
+        return key.strip(), float(match[1]) * _FACTOR[(match[2] or "").lower()]
+
+
+DURATION, PAIR = Duration(), Pair()
+
+
+def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How to judge: thresholds, subjects, claims, and what no page tells."""
+    for decorate in reversed(
+        (
+            option("--by", type=click.Choice(["model", "rank", "target", "all"]), default="model", show_default=True,
+                   help="What makes a subject; rank is one data-parallel engine."),
+            option("--min-requests", type=click.IntRange(1), default=30, show_default=True,
+                   help="Fewer events than this give no verdict."),
+            option("--min-coverage", type=click.FloatRange(0, 1), default=0.9, show_default=True,
+                   help="Share of targets and window below which readings are partial."),
+            option("--short-cap", type=click.IntRange(1), default=50, show_default=True,
+                   help="Requests that ask for at most this many tokens are probes."),
+            option("--worth", type=click.FloatRange(1), default=1.05, show_default=True,
+                   help="A lever whose ceiling is below this is not worth a test."),
+            option("--slo", type=PAIR, multiple=True, metavar="READING=X", help="Share of observations at most X: ttft_seconds=2."),
+            option("--claim", type=PAIR, multiple=True, metavar="NAME=X", help="Is the number in your notes what its name says? prefill_rate=1860."),
+            option("--budget", type=click.FloatRange(1), metavar="N", help="max_num_batched_tokens, which is on no page."),
+            option("--threshold", type=click.FloatRange(0), metavar="N", help="long_prefill_token_threshold; 0 is off."),
+            option("--seats", type=click.FloatRange(1), metavar="N", help="max_num_seqs."),
+            option("--context", type=click.FloatRange(1), metavar="N", help="max_model_len."),
+            option("--block-size", type=click.FloatRange(1), metavar="N", help="Tokens in a KV block, as resolved at boot."),
+            option("--boot-log", type=click.Path(), metavar="FILE", help="Take settings from the engine's own start-up lines."),
+            option("--peak-tflops", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak arithmetic of one GPU."),
+            option("--peak-gbytes-per-second", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak memory bandwidth of one GPU."),
+            option("--parameters", type=PARAMETERS, metavar="N", help="Model size, for a roofline without the engine's estimates: 8e9, 70b."),
+            option("--accelerator", metavar="NAME", help="Take the peaks from a small named table."),
+        )
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+class Parameters(click.ParamType):
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip().lower()
+        factor = {"b": 1e9, "m": 1e6, "k": 1e3}.get(text[-1:], 1.0)
+        try:
+            number = float(text.rstrip("bmk")) * factor
+        except ValueError:
+            self.fail(f"{value!r} is no number of parameters; write 8e9 or 70b", param, ctx)
+        if not 0 < number < 1e16:
+            self.fail(f"{value!r} is no number of parameters", param, ctx)
+        return number
+
+
+PARAMETERS = Parameters()
+
+SETTINGS = ("budget", "threshold", "seats", "context", "block_size", "peak_tflops", "peak_gbytes_per_second",
+            "parameters", "accelerator")  # fmt: skip
+
+
+def read_options(values: Mapping[str, Any]) -> Options:
+    """The judging options of a command line.
+
+    Raises:
+        UsageError: unknown reading or claim, or a threshold above the context.
+    """
+    from auditor.measures.claims import CLAIMS
+    from auditor.measures.readings.distributions import DISTRIBUTIONS
+
+    slo, claims = dict(values.get("slo") or ()), dict(values.get("claim") or ())
+    for name in slo:
+        require_name(name, DISTRIBUTIONS, "a distribution that --slo knows")
+    for name in claims:
+        require_name(name, tuple(CLAIMS), "a claim")
+    threshold, context = values.get("threshold"), values.get("context")
+    if threshold and context and threshold > context:
+        raise UsageError(f"--threshold {threshold:g} is above --context {context:g}: the engine refuses to start so")
+    return Options(
+        min_requests=values["min_requests"],
+        min_coverage=values["min_coverage"],
+        short_cap=values["short_cap"],
+        worth=values["worth"],
+        by=values["by"],
+        slo=slo,
+        claims=claims,
+    )
+
+
+def read_settings(values: Mapping[str, Any]) -> dict[str, Setting]:
+    """Settings given by options and by a boot log, each with its source."""
+    out: dict[str, Setting] = {}
+    if values.get("boot_log"):
+        from auditor.engine_logs import settings_in_force
+
+        out.update(settings_in_force(values["boot_log"]))
+    for name in SETTINGS:
+        value = values.get(name)
+        if value is not None:
+            out[name] = Setting(value, "flag")
+    return out
+
+
+def require_name(name: str, known: tuple[str, ...], what: str) -> None:
+    """Raise UsageError with the nearest right name when ``name`` is not known."""
+    if name in known:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1, 0.4)
+    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
+    raise UsageError(f"{name!r} is not {what}{hint}")

@@ -1,0 +1,344 @@
+"""Inputs -> Window: everything that may touch the network or a file, once, before anything is judged."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from auditor.http import Transport
+from auditor.measures.lives import find_lives
+from auditor.measures.targets import build_target, failed_target, same_server
+from auditor.measures.vocabulary import Vocabulary, load_vocabulary
+from auditor.model import EvidenceError, Page, Setting, TargetWindow, UsageError, Window
+from auditor.sources.exposition import parse_page
+from auditor.sources.files import STDIN, as_saved_document, read_file
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a command line says about where evidence comes from."""
+
+    targets: tuple[str, ...] = ()
+    before: str | None = None
+    series: tuple[str, ...] = ()
+    every_seconds: float | None = None
+    times: tuple[float, ...] = ()
+    window_seconds: float | None = None
+    seconds: float | None = None
+    prometheus: str | None = None
+    end: float | None = None
+    match: str | None = None
+    exact: bool = False
+    expand_dns: bool = False
+    transport: Transport = field(default_factory=Transport)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Options of single sources that nothing else reads."""
+
+
+def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vocabulary | None = None) -> Window:
+    """Gather a window from whatever inputs were given.
+
+    Raises:
+        UsageError: inputs that do not go together, a file that is not there, pages in the wrong order.
+        EvidenceError: a metrics server that could not be asked.
+    """
+    vocabulary = vocabulary or load_vocabulary()
+    _check(inputs)
+    if inputs.prometheus is not None:
+        from auditor.sources.prometheus import collect_range
+
+        return collect_range(inputs, vocabulary, say=say)
+    if inputs.before is not None:
+        return _pair(inputs, vocabulary)
+    if inputs.series:
+        return _series(inputs, vocabulary)
+    saved = _saved_window(inputs)
+    if saved is not None:
+        return saved
+    log = _log_window(inputs, vocabulary)
+    if log is not None:
+        return log
+    live = [t for t in inputs.targets if _is_address(t)]
+    if inputs.window_seconds is not None:
+        if len(live) != len(inputs.targets):
+            raise UsageError("--window takes two scrapes of live servers; for saved pages use --before or --series")
+        return _live(inputs, live, vocabulary, say)
+    return _once(inputs, vocabulary)
+
+
+def _check(inputs: Inputs) -> None:
+    ways = [inputs.prometheus is not None, inputs.before is not None, bool(inputs.series)]
+    if sum(ways) > 1:
+        raise UsageError("--prometheus, --before and --series are three different inputs; give one of them")
+    if inputs.prometheus is None and not inputs.targets and not inputs.series:
+        raise UsageError("no target given: a URL, a file, or - for standard input")
+    if inputs.before is not None and len(inputs.targets) != 1:
+        raise UsageError("--before goes with exactly one later page of the same server")
+    if (inputs.every_seconds or inputs.times) and not inputs.series:
+        raise UsageError("--every and --times go with --series")
+    if inputs.before is not None and inputs.window_seconds is not None:
+        raise UsageError("--window is for live servers; the distance of two saved pages is --seconds N")
+
+
+def _is_address(target: str) -> bool:
+    if target.startswith(("http://", "https://")):
+        return True
+    if target == STDIN or Path(target).exists():
+        return False
+    from auditor.sources.scrape import looks_like_address
+
+    return looks_like_address(target)
+
+
+def _read_page(path: str, vocabulary: Vocabulary) -> Page:
+    return parse_page(read_file(path), wanted=vocabulary.wanted)
+
+
+# --------------------------------------------------------------------------- saved pages
+
+
+def _pair(inputs: Inputs, vocabulary: Vocabulary) -> Window:
+    assert inputs.before is not None
+    before, after = inputs.before, inputs.targets[0]
+    pages: list[tuple[float | None, Page]] = []
+    failure = None
+    for path in (before, after):
+        try:
+            pages.append((None, _read_page(path, vocabulary)))
+        except EvidenceError as error:
+            failure = failure or f"{path}: {error}"
+    if failure is not None:
+        target = failed_target(after, failure)
+    else:
+        target = build_target(after, pages, vocabulary, saved=True)
+    return _window(
+        "scrapes", [target], inputs, vocabulary, seconds=inputs.seconds, source=f"{_name(before)} -> {_name(after)}"
+    )
+
+
+def _series(inputs: Inputs, vocabulary: Vocabulary) -> Window:
+    paths = (*inputs.series, *inputs.targets)
+    if len(paths) < 2:
+        raise UsageError("--series needs at least two pages of one server, in time order")
+    if inputs.times and len(inputs.times) != len(paths):
+        raise UsageError(f"--times has {len(inputs.times)} times for {len(paths)} pages")
+    if inputs.times:
+        times: list[float | None] = list(inputs.times)
+    elif inputs.every_seconds:
+        # No page says when it was taken: the distance is known, the day is not.
+        times = [i * inputs.every_seconds for i in range(len(paths))]
+    else:
+        times = [None] * len(paths)
+    pages: list[tuple[float | None, Page]] = []
+    warnings = []
+    for at, path in zip(times, paths, strict=True):
+        try:
+            pages.append((at, _read_page(path, vocabulary)))
+        except EvidenceError as error:
+            warnings.append(f"{_name(path)}: {error}")
+    address = _name(paths[0])
+    if len(pages) < 2:
+        target = failed_target(address, warnings[0] if warnings else "fewer than two pages could be read")
+    else:
+        target = build_target(address, pages, vocabulary, saved=True)
+    known = [at for at, _ in pages if at is not None]
+    seconds = known[-1] - known[0] if len(known) > 1 else inputs.seconds
+    return _window(
+        "series",
+        [target],
+        inputs,
+        vocabulary,
+        seconds=seconds,
+        start=known[0] if inputs.times and known else None,
+        end=known[-1] if inputs.times and known else None,
+        coverage=len(pages) / len(paths),
+        warnings=warnings,
+        source=f"{len(paths)} pages, {_name(paths[0])} .. {_name(paths[-1])}",
+    )
+
+
+def _once(inputs: Inputs, vocabulary: Vocabulary) -> Window:
+    """One page of each target: the servers' lives so far."""
+    live = [t for t in inputs.targets if _is_address(t)]
+    fetched: dict[str, TargetWindow] = {}
+    moment: float | None = None
+    if live:
+        from auditor.http import Client
+        from auditor.sources.scrape import metrics_url, scrape_all
+
+        urls = _expand([metrics_url(t) for t in live], inputs)
+        with Client(inputs.transport) as client:
+            for got in scrape_all(client, urls, vocabulary.wanted):
+                moment = got.at if got.at is not None else moment
+                fetched[got.address] = (
+                    failed_target(got.address, got.failure or "no page")
+                    if got.page is None
+                    else build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
+                )
+    targets = list(fetched.values())
+    saved_pages: list[Page] = []
+    for path in (t for t in inputs.targets if t not in live):
+        name = "standard input" if path == STDIN else path
+        try:
+            page = _read_page(path, vocabulary)
+        except EvidenceError as error:
+            targets.append(failed_target(name, str(error)))
+            continue
+        if any(same_server([page, other]) for other in saved_pages):
+            raise UsageError(f"{path}: two pages of one server (same start time); did you mean --before?")
+        saved_pages.append(page)
+        targets.append(build_target(name, [(None, page)], vocabulary, saved=True))
+    names = [_name(t.address) for t in targets]
+    source = names[0] if len(names) == 1 else f"{len(names)} targets"
+    return _window("lifetime", targets, inputs, vocabulary, seconds=inputs.seconds, end=moment, source=source)
+
+
+# --------------------------------------------------------------------------- live servers
+
+
+def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: Progress) -> Window:
+    """Two scrapes of each target, the time between them."""
+    from auditor.http import Client
+    from auditor.sources.scrape import metrics_url, scrape_all
+
+    assert inputs.window_seconds is not None
+    urls = _expand([metrics_url(t) for t in targets], inputs)
+    with Client(inputs.transport) as client:
+        first = scrape_all(client, urls, vocabulary.wanted)
+        if all(f.page is None for f in first):
+            return _window(
+                "scrapes", [failed_target(f.address, f.failure or "no page") for f in first], inputs, vocabulary
+            )
+        _wait(inputs.window_seconds, say)
+        second = scrape_all(client, urls, vocabulary.wanted)
+    out: list[TargetWindow] = []
+    spans, starts, ends = [], [], []
+    for a, b in zip(first, second, strict=True):
+        if a.page is None or b.page is None:
+            which = a.failure if a.page is None else f"answered at the start and not at the end: {b.failure}"
+            out.append(failed_target(a.address, which or "no page"))
+            continue
+        out.append(build_target(a.address, [(a.at, a.page), (b.at, b.page)], vocabulary, saved=False))
+        if a.at is not None and b.at is not None:
+            spans.append(b.at - a.at)
+            starts.append(a.at)
+            ends.append(b.at)
+    return _window(
+        "scrapes",
+        out,
+        inputs,
+        vocabulary,
+        seconds=statistics.median(spans) if spans else None,
+        start=min(starts, default=None),
+        end=max(ends, default=None),
+        source=f"{_name(out[0].address)} over {inputs.window_seconds:g} s" if len(out) == 1 else f"{len(out)} targets",
+    )
+
+
+def _wait(length: float, say: Progress) -> None:
+    """Sleep until the second scrape, with a line of progress now and then."""
+    end = time.monotonic() + length
+    say(f"first scrape done; the second one in {length:g} s")
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 10.0))
+        left = end - time.monotonic()
+        if left > 1:
+            say(f"{left:.0f} s left")
+
+
+def _expand(urls: list[str], inputs: Inputs) -> list[str]:
+    """Replace names that resolve to several addresses by these addresses, where asked to."""
+    if not inputs.expand_dns:
+        return urls
+    from urllib.parse import urlsplit, urlunsplit
+
+    from auditor.http import resolve_addresses
+
+    out: list[str] = []
+    for url in urls:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        for address in resolve_addresses(parts.hostname or "", port):
+            host = f"[{address}]" if ":" in address else address
+            user = parts.netloc.rpartition("@")[0]
+            out.append(urlunsplit(parts._replace(netloc=f"{user}@{host}:{port}" if user else f"{host}:{port}")))
+    return out
+
+
+# --------------------------------------------------------------------------- saved windows and logs
+
+
+def _saved_window(inputs: Inputs) -> Window | None:
+    """The window of a saved file, when the only target is one."""
+    paths = [t for t in inputs.targets if t == STDIN or Path(t).is_file()]
+    if len(inputs.targets) != 1 or not paths or paths[0] == STDIN:
+        return None
+    with Path(paths[0]).open("rb") as file:
+        if not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            return None
+    document = as_saved_document(read_file(paths[0]))
+    if document is None:
+        return None
+    if document.get("kind") != "window":
+        raise UsageError(
+            f"{paths[0]}: is a saved {document.get('kind')}, not a window; auditor render shows a report again"
+        )
+    from auditor.saved import window_from_json
+
+    window = window_from_json(document, name=paths[0])
+    if inputs.window_seconds is not None:
+        raise UsageError("--window is for live servers; a saved window has its own length")
+    return window
+
+
+def _log_window(inputs: Inputs, vocabulary: Vocabulary) -> Window | None:
+    return None
+
+
+# --------------------------------------------------------------------------- the window
+
+
+def _name(address: str) -> str:
+    return address if "://" in address or address == STDIN else Path(address).name
+
+
+def _window(
+    kind: Any,
+    targets: Sequence[TargetWindow],
+    inputs: Inputs,
+    vocabulary: Vocabulary,
+    *,
+    seconds: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    coverage: float = 1.0,
+    warnings: Sequence[str] = (),
+    source: str = "",
+) -> Window:
+    answered = sum(t.state == "measured" for t in targets) / len(targets) if targets else 0.0
+    restarts = sum(
+        find_lives(t, vocabulary.engine(t.engine)).count
+        for t in targets
+        if t.state == "measured" and t.engine and len(t.times) > 1
+    )
+    if start is None and end is not None and seconds is not None:
+        start = end - seconds
+    return Window(
+        kind=kind,
+        start=start,
+        end=end,
+        seconds=seconds,
+        targets=tuple(targets),
+        coverage=min(coverage, answered) if targets else 0.0,
+        restarts=restarts,
+        warnings=tuple(warnings),
+        settings=inputs.settings,
+        source=source,
+    )

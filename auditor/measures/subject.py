@@ -1,0 +1,305 @@
+"""A subject: parts added up to what a report speaks of, and how its readings ask for quantities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.measures.histogram import merge as merge_histograms
+from auditor.measures.vocabulary import Declaration, Engine
+from auditor.model import (
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    Options,
+    Part,
+    Quantity,
+    Reading,
+    Setting,
+    State,
+    WindowKind,
+)
+
+
+class Missing(Exception):
+    """There is no such number, and why: raised by accessors, turned into a reading without a value."""
+
+    def __init__(self, state: State, reason: str, *, sources: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+        self.sources = sources
+
+
+@dataclass(frozen=True)
+class WindowFacts:
+    """What the readings may know of the window itself."""
+
+    kind: WindowKind
+    seconds: float | None
+    start: float | None = None
+    end: float | None = None
+    coverage: float = 1.0
+    estimated: bool = False
+    """Increases are a metrics server's, extrapolated to the window's edges."""
+    step_seconds: float | None = None
+    """Distance between samples behind an estimated increase."""
+
+
+@dataclass
+class Subject:
+    """Quantities of one subject, merged; readings are asked through :meth:`read` and remembered."""
+
+    labels: Mapping[str, str | None]
+    engine: Engine
+    form: str
+    parts: tuple[Part, ...]
+    window: WindowFacts
+    options: Options
+    settings: Mapping[str, Setting]
+    slices: tuple[Subject, ...] = ()
+    restarted: bool = False
+    disagreements: tuple[str, ...] = ()
+    _merged: dict[str, Quantity | None] = field(default_factory=dict)
+    _readings: dict[str, Reading] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
+
+    # ------------------------------------------------------------------ quantities
+
+    def quantity(self, name: str) -> Quantity:
+        """The merged quantity.
+
+        Raises:
+            Missing: not_exported, absent or invalid, with the reason in words.
+        """
+        if name not in self._merged:
+            found = [p.quantities[name] for p in self.parts if name in p.quantities]
+            self._merged[name] = merge_quantities(found, self.engine.quantities.get(name)) if found else None
+        merged = self._merged[name]
+        flaw = next((p.flaws[name] for p in self.parts if name in p.flaws), None)
+        if flaw is not None:
+            raise Missing("invalid", flaw, sources=(name,))
+        if merged is None:
+            raise self.missing(name)
+        return merged
+
+    def missing(self, name: str) -> Missing:
+        """Why this quantity is on no page of the subject."""
+        declaration = self.engine.quantities.get(name)
+        if declaration is None:
+            hints: Mapping[str, str] = self.engine.traits.get("holes", {})
+            return Missing("not_exported", hints.get(name, f"{self.engine.title} exports no series for it"))
+        shown = self.engine.exported(declaration.series[0], self.form)
+        if declaration.core and not self.sparse:
+            return Missing("absent", f"{shown} should be on the page and is not")
+        return Missing("not_exported", f"no {shown} on the page: {declaration.missing or 'not in this release'}")
+
+    @property
+    def sparse(self) -> bool:
+        """This form of the page leaves out counters that never moved."""
+        return self.engine.form(self.form).sparse_counters if self.form else False
+
+    def has(self, name: str) -> bool:
+        return any(name in p.quantities for p in self.parts) and not any(name in p.flaws for p in self.parts)
+
+    def counter(self, name: str) -> Counter:
+        q = self.quantity(name)
+        if not isinstance(q, Counter):
+            raise Missing("invalid", f"{name} is no counter on this page", sources=(name,))
+        return q
+
+    def histogram(self, name: str) -> Histogram:
+        q = self.quantity(name)
+        if not isinstance(q, Histogram):
+            raise Missing("invalid", f"{name} is no histogram on this page", sources=(name,))
+        return q
+
+    def buckets(self, name: str) -> Histogram:
+        """A histogram whose buckets can be used."""
+        h = self.histogram(name)
+        if h.flaw or not h.edges:
+            raise Missing("invalid", h.flaw or "no buckets", sources=(name,))
+        return h
+
+    def gauge(self, name: str) -> Gauge:
+        q = self.quantity(name)
+        if not isinstance(q, Gauge):
+            raise Missing("invalid", f"{name} is no gauge on this page", sources=(name,))
+        return q
+
+    def increase(self, name: str) -> float:
+        return self.counter(name).increase
+
+    def info(self, name: str) -> tuple[Mapping[str, str], ...]:
+        q = self.quantity(name)
+        return q.labels if isinstance(q, Info) else ()
+
+    def config(self, key: str) -> list[str]:
+        """Values of one label of the engine's configuration series, one per distinct copy, None-words left out."""
+        if not self.has("cache_config"):
+            return []
+        out: list[str] = []
+        for labels in self.info("cache_config"):
+            for name in self.engine.config_labels.get(key, ()):
+                value = labels.get(name, "")
+                if value not in ("", "None"):
+                    out.append(value)
+                    break
+        return out
+
+    # ------------------------------------------------------------------ parts
+
+    def engines(self) -> list[Subject]:
+        """One subject per engine (target and rank), for what must be taken per engine before it is added."""
+        return [
+            Subject(
+                labels={**self.labels, "target": p.target, "rank": p.rank},
+                engine=self.engine,
+                form=self.form,
+                parts=(p,),
+                window=self.window,
+                options=self.options,
+                settings=self.settings,
+                restarted=p.restarts > 0,
+            )
+            for p in self.parts
+        ]
+
+    # ------------------------------------------------------------------ readings
+
+    def read(self, name: str) -> Reading:
+        """The reading of this name, computed once."""
+        if name not in self._readings:
+            if name in self._open:
+                raise RuntimeError(f"reading {name} asks for itself")
+            self._open.add(name)
+            try:
+                from auditor.measures.readings import compute_reading
+
+                self._readings[name] = compute_reading(name, self)
+            finally:
+                self._open.discard(name)
+        return self._readings[name]
+
+    def value(self, name: str) -> float:
+        """The value of another reading.
+
+        Raises:
+            Missing: with that reading's own state and reason.
+        """
+        reading = self.read(name)
+        if reading.value is None:
+            state: State = "no_traffic" if reading.state == "no_traffic" else reading.state
+            if state == "bounded":
+                raise Missing("invalid", f"{name} is only known as a range here", sources=reading.sources)
+            raise Missing(state, reading.reason or f"{name} has no value", sources=reading.sources)
+        return reading.value
+
+    def setting(self, name: str) -> float | None:
+        """A numeric setting, where one is known."""
+        s = self.settings.get(name)
+        return float(s.value) if s is not None and isinstance(s.value, int | float) else None
+
+    @property
+    def moved(self) -> bool:
+        """A live or finished counter moved in the window."""
+        for name, declaration in self.engine.quantities.items():
+            if declaration.population == "state":
+                continue
+            for part in self.parts:
+                q = part.quantities.get(name)
+                if isinstance(q, Counter) and q.increase > 0:
+                    return True
+                if isinstance(q, Histogram) and q.count > 0:
+                    return True
+        return False
+
+    @property
+    def partial_reason(self) -> str | None:
+        if self.restarted:
+            if self.window.kind == "scrapes":
+                return "the engine restarted inside the window: counted from the restart on"
+            return "the engine restarted inside the window: its lives are added up"
+        if self.window.coverage < self.options.min_coverage:
+            return f"only {self.window.coverage:.0%} of the window is covered"
+        return None
+
+
+def merge_quantities(found: Sequence[Quantity], declaration: Declaration | None) -> Quantity:
+    """Combine one quantity over parts as its declaration says."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    across = declaration.across if declaration is not None else "sum"
+    if isinstance(first, Counter):
+        return _merge_counters([q for q in found if isinstance(q, Counter)], across)
+    if isinstance(first, Histogram):
+        return merge_histograms([q for q in found if isinstance(q, Histogram)])
+    if isinstance(first, Gauge):
+        return _merge_gauges([q for q in found if isinstance(q, Gauge)], across)
+    return Info(tuple(labels for q in found if isinstance(q, Info) for labels in q.labels))
+
+
+def _combine(values: Iterable[float | None], across: str) -> float | None:
+    known = [v for v in values if v is not None]
+    if not known:
+        return None
+    if across == "sum":
+        return math.fsum(known)
+    return max(known) if across in ("max", "one_of") else math.fsum(known) / len(known)
+
+
+def _merge_splits(splits: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for split in splits:
+        for key, value in split.items():
+            out[key] = out.get(key, 0.0) + value
+    return out
+
+
+def _merge_counters(found: Sequence[Counter], across: str) -> Counter:
+    return Counter(
+        increase=_combine((q.increase for q in found), across) or 0.0,
+        at_start=_combine((q.at_start for q in found), across),
+        at_end=_combine((q.at_end for q in found), across),
+        split=_merge_splits(q.split for q in found),
+    )
+
+
+def _merge_gauges(found: Sequence[Gauge], across: str) -> Gauge:
+    return Gauge(
+        first=_combine((q.first for q in found), across),
+        last=_combine((q.last for q in found), across),
+        low=_combine((q.low for q in found), across),
+        high=_combine((q.high for q in found), across),
+        mean=_combine((q.mean for q in found), across),
+        split=_merge_splits(q.split for q in found),
+    )
+
+
+def group_parts(parts: Iterable[Part], by: str) -> dict[tuple[tuple[str, str | None], ...], list[Part]]:
+    """Sort parts into subjects: ``model`` (default), ``rank`` (one engine), ``target`` or ``all``."""
+    groups: dict[tuple[tuple[str, str | None], ...], list[Part]] = {}
+    for p in parts:
+        labels: list[tuple[str, str | None]] = [("engine", p.engine)]
+        if by in ("model", "rank"):
+            labels.append(("model", p.model))
+        if by in ("rank", "target"):
+            labels.append(("target", p.target))
+        if by == "rank":
+            labels.append(("rank", p.rank))
+        groups.setdefault(tuple(labels), []).append(p)
+    return groups
+
+
+def part_summary(engine_subject: Subject) -> dict[str, Any]:
+    """The four readings that a report shows of each part."""
+    names = ("finished_requests", "prompt_tokens", "running_requests", "kv_usage")
+    part = engine_subject.parts[0]
+    return {
+        "labels": {"target": part.target, "model": part.model, "rank": part.rank},
+        "readings": {name: engine_subject.read(name).to_json() for name in names},
+    }
