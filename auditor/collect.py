@@ -119,7 +119,12 @@ def _pair(inputs: Inputs, vocabulary: Vocabulary) -> Window:
     else:
         target = build_target(after, pages, vocabulary, saved=True)
     return _window(
-        "scrapes", [target], inputs, vocabulary, seconds=inputs.seconds, source=f"{_name(before)} -> {_name(after)}"
+        "scrapes",
+        [target],
+        inputs,
+        vocabulary,
+        seconds=inputs.seconds,
+        source=f"{_name(before)} -> {_name(after)}",
     )
 
 
@@ -214,7 +219,10 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
         first = scrape_all(client, urls, vocabulary.wanted)
         if all(f.page is None for f in first):
             return _window(
-                "scrapes", [failed_target(f.address, f.failure or "no page") for f in first], inputs, vocabulary
+                "scrapes",
+                [failed_target(f.address, f.failure or "no page") for f in first],
+                inputs,
+                vocabulary,
             )
         _wait(inputs.window_seconds, say)
         second = scrape_all(client, urls, vocabulary.wanted)

@@ -6,6 +6,7 @@ not be written, 130 interrupted, 143 terminated.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -44,10 +45,8 @@ def _on_term(number: int, frame: FrameType | None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code."""
-    try:
+    with contextlib.suppress(ValueError):  # not in the main thread: whoever embeds us keeps its own handler
         signal.signal(signal.SIGTERM, _on_term)
-    except ValueError:
-        pass  # not in the main thread: a test or an embedding program keeps its own handler
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -106,7 +105,8 @@ def _fault(fault: Exception) -> int:
     if isinstance(fault, OSError):
         return _say(f"could not write: {fault.strerror or fault}", INTERNAL)
     return _say(
-        f"internal error: {type(fault).__name__}: {fault} (set AUDITOR_DEBUG=1 for the trace; please report it)", INTERNAL
+        f"internal error: {type(fault).__name__}: {fault} (set AUDITOR_DEBUG=1 for the trace; please report it)",
+        INTERNAL,
     )
 
 

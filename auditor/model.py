@@ -18,9 +18,7 @@ SCHEMA = 1
 Labels = tuple[tuple[str, str], ...]
 """Label pairs sorted by name; hashable, so that it can stand in a key."""
 
-State = Literal[
-    "measured", "partial", "bounded", "no_traffic", "not_exported", "absent", "invalid", "failed"
-]
+State = Literal["measured", "partial", "bounded", "no_traffic", "not_exported", "absent", "invalid", "failed"]
 HAS_VALUE: frozenset[str] = frozenset({"measured", "partial"})
 VerdictWord = Literal["holds", "broken", "undecided", "not_applicable", "error"]
 Severity = Literal["info", "warning", "problem"]

@@ -135,7 +135,13 @@ def _slices(
     out = []
     for i in range(count):
         members = tuple(
-            replace(p, quantities=p.slices[i].quantities, slices=(), restarts=int(p.slices[i].restarted), doubles={})
+            replace(
+                p,
+                quantities=p.slices[i].quantities,
+                slices=(),
+                restarts=int(p.slices[i].restarted),
+                doubles={},
+            )
             for p in parts
             if len(p.slices) == count
         )

@@ -54,7 +54,9 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
         EvidenceError: a file that is no window of ours, or of a newer schema.
     """
     if document.get("schema", 0) > SCHEMA:
-        raise EvidenceError(f"{name}: written by a newer release (schema {document['schema']}, this one reads {SCHEMA})")
+        raise EvidenceError(
+            f"{name}: written by a newer release (schema {document['schema']}, this one reads {SCHEMA})"
+        )
     try:
         head = document["window"]
         return Window(
@@ -152,7 +154,8 @@ def _quantity_from_json(d: Mapping[str, Any]) -> Quantity:
     if "counter" in d:
         return Counter(d["counter"], d["start"], d["end"], d["split"])
     if "gauge" in d:
-        return Gauge(*d["gauge"], split=d["split"])
+        first, last, low, high, mean = d["gauge"]
+        return Gauge(first, last, low, high, mean, d["split"])
     if "histogram" in d:
         return Histogram(
             tuple(float(e) for e, _ in d["histogram"]),

@@ -252,7 +252,7 @@ def test_a_request_larger_than_the_pool_is_refused() -> None:
 
 
 def test_stretch_and_ceiling_by_hand() -> None:
-    # 1 s a step and half a second a prompt token, budget 4. Step 1: A whole and 3 of B's 6 (3 s). Step 2: A and
+    # 1 s a step, half a second a prompt token, budget 4. Step 1: A whole and 3 of B's 6 (3 s). Step 2: A and
     # B's other 3 (2.5 s, bare 1 s). Then A's and B's tokens at 1 s: gaps A 2.5, 1, 1, 1 and B 1.
     machine = Machine(law=Linear(1.0, 0.0, 0.0, 0.5, 0.0))
     setting, requests = vllm(machine, budget=4, seats=4), of(ask(1, 5), ask(6, 2))

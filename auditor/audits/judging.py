@@ -52,7 +52,10 @@ def judge(
     if not enough:
         return "undecided", f"only {events:g} events behind it, {options.min_requests} needed"
     if reading.state == "bounded":
-        return "undecided", f"only known to lie between {shown(reading.low)} and {shown(reading.high)}; {limit} is inside"
+        return (
+            "undecided",
+            f"only known to lie between {shown(reading.low)} and {shown(reading.high)}; {limit} is inside",
+        )
     return "undecided", f"{limit} lies inside the interval {shown(low)} .. {shown(high)}"
 
 
@@ -72,7 +75,11 @@ def percent(number: float | None) -> str:
     if number is None:
         return "no limit"
     value = number * 100
-    return f"{value:.0f} %" if value == 0 or abs(value) >= 99.95 or float(f"{value:.1f}").is_integer() else f"{value:.1f} %"
+    return (
+        f"{value:.0f} %"
+        if value == 0 or abs(value) >= 99.95 or float(f"{value:.1f}").is_integer()
+        else f"{value:.1f} %"
+    )
 
 
 def found_words(reading: Reading | None) -> str:

@@ -27,8 +27,16 @@ NEEDS = ("length_share", "length_share_large_cap", "short_cap_share", "output_le
 LIMIT = 0.10
 
 EXAMPLES = (
-    Example("holds", "400 requests, 8 of them cut off.", {"finished_requests": {"stop": 392, "length": 8, "abort": 0}}),
-    Example("broken", "280 of 405 answers cut off.", {"finished_requests": {"stop": 125, "length": 280, "abort": 0}}),
+    Example(
+        "holds",
+        "400 requests, 8 of them cut off.",
+        {"finished_requests": {"stop": 392, "length": 8, "abort": 0}},
+    ),
+    Example(
+        "broken",
+        "280 of 405 answers cut off.",
+        {"finished_requests": {"stop": 125, "length": 280, "abort": 0}},
+    ),
 )
 
 

@@ -136,7 +136,9 @@ def _next(readings: Readings, word: VerdictWord, reasons: list[str]) -> tuple[st
     if "cache_off" in reasons:
         return ("switch prefix caching on for one replica and compare",)
     if "below_block_floor" in reasons:
-        return ("no cache can hit prompts shorter than a block: look at the block size (boot log) before anything else",)
+        return (
+            "no cache can hit prompts shorter than a block: look at the block size (boot log) before anything else",
+        )
     if "lookups_contradict_computed" in reasons:
         return ("trust computed tokens, not the look-up rate; look for what differs at the front of the prompts",)
     if word == "broken":

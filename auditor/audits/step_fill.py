@@ -34,7 +34,11 @@ EXAMPLES = (
             "step_tokens": {"buckets": {8.0: 60, 2048.0: 40}, "sum": 80_060.0, "count": 100},
             "prompt_tokens": 80_000.0,
             "prompt_tokens_by_source": {"local_compute": 80_000.0},
-            "computed_prompt_length_tokens": {"buckets": {1500.0: 0, 2000.0: 40}, "sum": 80_000.0, "count": 40},
+            "computed_prompt_length_tokens": {
+                "buckets": {1500.0: 0, 2000.0: 40},
+                "sum": 80_000.0,
+                "count": 40,
+            },
             "prompt_length_tokens": {"buckets": {1500.0: 0, 2000.0: 40}, "sum": 80_000.0, "count": 40},
             "generation_tokens": 100.0,
             "ttft_seconds": {"buckets": {1.0: 40}, "sum": 20.0, "count": 40},

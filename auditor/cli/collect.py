@@ -45,6 +45,9 @@ def command(out: str, split: float | None, **values: Any) -> int:
     path = Path(out)
     pieces = split_window(window, split)
     for i, piece in enumerate(pieces, 1):
-        write_file(str(path.with_name(f"{path.stem}-{i:02d}{path.suffix}")), dump_json(window_to_json(piece, tool=TOOL)))
+        write_file(
+            str(path.with_name(f"{path.stem}-{i:02d}{path.suffix}")),
+            dump_json(window_to_json(piece, tool=TOOL)),
+        )
     warn(f"{len(pieces)} windows written")
     return code

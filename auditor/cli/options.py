@@ -37,7 +37,7 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -49,7 +49,7 @@ class Duration(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Pair(click.ParamType):
+class Pair(click.ParamType[tuple[str, float]]):
     """``name=number``, the number with an optional unit: ``2s``, ``150ms``, ``40%``, ``8k``."""
 
     name = "name=number"
@@ -99,7 +99,7 @@ def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class Parameters(click.ParamType):
+class Parameters(click.ParamType[float]):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:

@@ -31,7 +31,9 @@ CLAIMS: Mapping[str, Kind] = {
         ("prompt_tokens_per_wall_second", "computed_tokens_per_prefill_request_second"),
     ),
     "hit_rate": Kind(
-        "prefix_hit_share", (), ("lookup_hit_share", "device_hit_share", "host_hit_share", "external_hit_share")
+        "prefix_hit_share",
+        (),
+        ("lookup_hit_share", "device_hit_share", "host_hit_share", "external_hit_share"),
     ),
     "prefill_share": Kind("prefill_share", (), ("decode_share", "queue_share")),
     "tokens_per_step": Kind("tokens_per_step", (), ("step_tokens",)),
@@ -64,7 +66,14 @@ def _check(readings: Readings, name: str, claimed: float) -> Claim:
         verdict = False
     else:
         verdict = None
-    return Claim(name, claimed, matches, verdict, (kind.right, right.value), _words(name, claimed, matches, verdict, right))
+    return Claim(
+        name,
+        claimed,
+        matches,
+        verdict,
+        (kind.right, right.value),
+        _words(name, claimed, matches, verdict, right),
+    )
 
 
 def _words(name: str, claimed: float, matches: tuple[str, ...], verdict: bool | None, right: Reading) -> str:

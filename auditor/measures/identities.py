@@ -34,7 +34,12 @@ def identities(s: Subject) -> list[dict[str, Any]]:
     if s.has("prompt_tokens_by_source") and s.has("prompt_tokens"):
         prompt = s.increase("prompt_tokens")
         if prompt > 0:
-            check("prompt tokens by source = prompt tokens", sum(s.counter("prompt_tokens_by_source").split.values()), prompt, prompt)
+            check(
+                "prompt tokens by source = prompt tokens",
+                sum(s.counter("prompt_tokens_by_source").split.values()),
+                prompt,
+                prompt,
+            )
     for name in ("prompt_tokens", "generation_tokens"):
         finished = histogram("prompt_length_tokens" if name == "prompt_tokens" else "output_length_tokens")
         running = s.gauge("running_requests") if s.has("running_requests") else None

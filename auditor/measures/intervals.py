@@ -75,9 +75,7 @@ def share_of_sums(x: Histogram, y: Histogram, whole: Histogram | None) -> Interv
     return _log_odds(s, t * math.sqrt(n) * spread / total)
 
 
-def _whole_squares(
-    x: Histogram, y: Histogram, whole: Histogram | None, squares: Callable[[Histogram], float]
-) -> float:
+def _whole_squares(x: Histogram, y: Histogram, whole: Histogram | None, squares: Callable[[Histogram], float]) -> float:
     if whole is not None:
         return squares(whole)
     return (math.sqrt(squares(x)) + math.sqrt(squares(y))) ** 2

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from auditor.measures.lives import CREATED, Lives, find_lives, process_key
 from auditor.measures.vocabulary import HISTOGRAM_SUFFIXES, Declaration, Engine
@@ -225,9 +226,7 @@ class _Builder:
             return "unknown"
         return "blocks" if "block" in text and "token" not in text else "tokens"
 
-    def _compare(
-        self, declaration: Declaration, whole: Quantity, positions: Mapping[int, _Points], newest: int
-    ) -> str:
+    def _compare(self, declaration: Declaration, whole: Quantity, positions: Mapping[int, _Points], newest: int) -> str:
         for position in sorted(positions):
             if position == newest or _bad_value(declaration, positions[position]):
                 continue
@@ -281,9 +280,7 @@ class _Builder:
             return 0.0
         return series.values[0] or 0.0
 
-    def _counter(
-        self, declaration: Declaration, series: list[Series]
-    ) -> tuple[Counter, list[Quantity]]:
+    def _counter(self, declaration: Declaration, series: list[Series]) -> tuple[Counter, list[Quantity]]:
         whole = _Sums()
         slices = [_Sums() for _ in range(self.pages - 1)]
         starts, ends = _Sums(), _Sums()
@@ -359,7 +356,7 @@ class _Builder:
             split=split,
         )
         slices: list[Quantity] = []
-        for a, b in zip(columns, columns[1:], strict=False):
+        for a, b in pairwise(columns):
             pair = [v for v in (a, b) if v is not None]
             slices.append(
                 Gauge(

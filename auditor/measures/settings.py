@@ -34,12 +34,19 @@ def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
     caching = agreed("prefix_caching")
     if caching in ("True", "False", "true", "false", "1", "0"):
         out["prefix_caching"] = Setting(caching in ("True", "true", "1"), PAGE)
-    for key, name in (("block_size", "block_size"), ("context", "context"), ("seats", "seats"), ("budget", "budget")):
+    for key, name in (
+        ("block_size", "block_size"),
+        ("context", "context"),
+        ("seats", "seats"),
+        ("budget", "budget"),
+    ):
         value = _positive(agreed(key))
         if value is not None:
             out[name] = Setting(value, PAGE)
     pool, concurrency = _positive(agreed("pool_tokens")), _positive(agreed("max_concurrency"))
-    hybrid = any(labels.get(n, "None") not in ("", "None") for labels in copies for n in engine.config_labels.get("hybrid", ()))
+    hybrid = any(
+        labels.get(n, "None") not in ("", "None") for labels in copies for n in engine.config_labels.get("hybrid", ())
+    )
     if "context" not in out and pool and concurrency and not hybrid:
         # The engine divides its pool by the context to print this concurrency.
         out["context"] = Setting(float(round(pool / concurrency)), "page (pool over concurrency)")

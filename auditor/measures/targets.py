@@ -48,7 +48,9 @@ def build_target(
         reason = (
             f"{form.prefix} gauges without counters, histograms and engine label: a router's copy; scrape the workers"
         )
-        return TargetWindow(address, "not_an_engine", engine.name, reason=reason, times=times, samples_read=samples_read)
+        return TargetWindow(
+            address, "not_an_engine", engine.name, reason=reason, times=times, samples_read=samples_read
+        )
     models = [_models(page, engine) for _, page in pages]
     if len(pages) > 1 and models[0] and models[-1] and not models[0] & models[-1]:
         return _mismatch(
@@ -131,7 +133,12 @@ def _is_router_copy(page: Page, engine: Engine, form: Form) -> bool:
     ranks = set(engine.rank_labels)
     for s in ours:
         base, _, suffix = s.name.rpartition("_")
-        if page.kinds.get(s.name) in ("counter", "histogram") or suffix in ("total", "bucket", "count", "sum"):
+        if page.kinds.get(s.name) in ("counter", "histogram") or suffix in (
+            "total",
+            "bucket",
+            "count",
+            "sum",
+        ):
             return False
         if base and suffix == CREATED[1:]:
             return False
@@ -156,7 +163,5 @@ def same_server(pages: Sequence[Page]) -> bool:
     starts = [{s.value for s in page.samples if s.name == PROCESS_START} for page in pages]
     if all(starts):
         return bool(set.intersection(*starts))
-    created = [
-        {(s.name, s.labels, s.value) for s in page.samples if s.name.endswith(CREATED)} for page in pages
-    ]
+    created = [{(s.name, s.labels, s.value) for s in page.samples if s.name.endswith(CREATED)} for page in pages]
     return all(created) and bool(set.intersection(*created))

@@ -93,9 +93,7 @@ class Engine:
 
     def names(self) -> dict[str, tuple[str, int]]:
         """Canonical base name -> (quantity, position in its list of names)."""
-        return {
-            name: (q.name, i) for q in self.quantities.values() for i, name in enumerate(q.series)
-        }
+        return {name: (q.name, i) for q in self.quantities.values() for i, name in enumerate(q.series)}
 
 
 @dataclass(frozen=True)

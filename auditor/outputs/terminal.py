@@ -22,14 +22,26 @@ from auditor.outputs.text import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-STYLES = {"holds": "green", "broken": "bold red", "undecided": "yellow", "not_applicable": "dim", "error": "bold magenta"}
+STYLES = {
+    "holds": "green",
+    "broken": "bold red",
+    "undecided": "yellow",
+    "not_applicable": "dim",
+    "error": "bold magenta",
+}
 NOTABLE = (
     "finish_counts_disagree", "impossible_share", "unfinished_work", "counter_reset", "cold_start", "lifetime_only",
     "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits", "queries_inflated", "old_and_new_names",
     "steps_merge_chunks", "steps_per_front_end", "gauges_stale", "scheduler_starvation", "kv_bound", "decode_node",
     "prefill_node", "partial_response",
 )  # fmt: skip
-GRAVE_FLAGS = {"impossible_share", "scheduler_starvation", "finish_counts_disagree", "counter_reset", "gauges_stale"}
+GRAVE_FLAGS = {
+    "impossible_share",
+    "scheduler_starvation",
+    "finish_counts_disagree",
+    "counter_reset",
+    "gauges_stale",
+}
 
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> str:
@@ -62,7 +74,17 @@ def _audit(console: Console, document: Mapping[str, Any], options: RenderOptions
     window = document["window"]
     for target in document["targets"]:
         if target["state"] != "measured":
-            _row(console, [("XX", "bold red", safe(target["address"]), f"{target['state'].replace('_', ' ')}: {safe_sentence(target['reason'] or '')}")])
+            _row(
+                console,
+                [
+                    (
+                        "XX",
+                        "bold red",
+                        safe(target["address"]),
+                        f"{target['state'].replace('_', ' ')}: {safe_sentence(target['reason'] or '')}",
+                    )
+                ],
+            )
     for warning in window.get("warnings", ()):
         _row(console, [("!!", "yellow", "", safe_sentence(warning))])
     for subject in document["subjects"]:
@@ -73,9 +95,7 @@ def _audit(console: Console, document: Mapping[str, Any], options: RenderOptions
         _gate(console, document["gate"])
 
 
-def _subject(
-    console: Console, document: Mapping[str, Any], subject: Mapping[str, Any], options: RenderOptions
-) -> None:
+def _subject(console: Console, document: Mapping[str, Any], subject: Mapping[str, Any], options: RenderOptions) -> None:
     window, readings = document["window"], subject["readings"]
     done = readings["finished_requests"]
     length = "" if window["seconds"] is None else f" | {seconds(window['seconds'])}"
@@ -156,7 +176,10 @@ def _bars(console: Console, readings: Mapping[str, Any], options: RenderOptions)
         return
     width = max(16, min(60, options.width - 40))
     console.print()
-    for name, share, aside in (("prefill", prefill["value"], "request-seconds,"), ("decode", decode["value"], "not GPU time")):
+    for name, share, aside in (
+        ("prefill", prefill["value"], "request-seconds,"),
+        ("decode", decode["value"], "not GPU time"),
+    ):
         bar = "#" * max(1 if share > 0 else 0, round(share * width))
         console.print(f"{name:<8} {bar:<{width}} {percent(share):>7}  {aside}")
     queue = readings["queue_share"]
@@ -173,8 +196,17 @@ def _levers(console: Console, subject: Mapping[str, Any], options: RenderOptions
             continue
         words = {"worth_a_test": "TRY", "undecided": "?", "not_worth_a_test": "no"}
         text = safe_sentence(lever.get("summary") or lever.get("reason") or "")
-        bounds = speedup_range(lever["ceiling_speedup_95"] if lever["ceiling_speedup_95"] != [None, None] else lever["ceiling_speedup"])
-        rows.append((words.get(lever["verdict"], "-"), "cyan", name, text if bounds == "unknown" else f"{bounds}: {text}"))
+        bounds = speedup_range(
+            lever["ceiling_speedup_95"] if lever["ceiling_speedup_95"] != [None, None] else lever["ceiling_speedup"]
+        )
+        rows.append(
+            (
+                words.get(lever["verdict"], "-"),
+                "cyan",
+                name,
+                text if bounds == "unknown" else f"{bounds}: {text}",
+            )
+        )
     if rows:
         console.print()
         console.print("LEVERS  most each can gain in request time, never a promise", style="bold")
@@ -189,8 +221,17 @@ def _gain(lever: Mapping[str, Any]) -> float:
 def _claims(console: Console, subject: Mapping[str, Any]) -> None:
     rows = []
     for claim in subject.get("claims", ()):
-        mark, style = {True: ("YES", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}[claim["is_what_it_says"]]
-        rows.append((mark, style, f"Is {claim['claim']} {number(claim['value'])}?", safe_sentence(claim.get("summary", ""))))
+        mark, style = {True: ("YES", "green"), False: ("NO", "bold red"), None: ("?", "yellow")}[
+            claim["is_what_it_says"]
+        ]
+        rows.append(
+            (
+                mark,
+                style,
+                f"Is {claim['claim']} {number(claim['value'])}?",
+                safe_sentence(claim.get("summary", "")),
+            )
+        )
     if rows:
         console.print()
     _row(console, rows)

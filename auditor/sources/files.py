@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,6 @@ def read_times(path: str) -> list[float]:
         times = [float(t["at"]) if isinstance(t, dict) else float(t) for t in data]
     except (ValueError, TypeError, KeyError):
         raise UsageError(f"{path}: a JSON list of unix seconds is needed, one a page") from None
-    if any(b <= a for a, b in zip(times, times[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(times)):
         raise UsageError(f"{path}: the times do not rise; pages and times go in time order")
     return times

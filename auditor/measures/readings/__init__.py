@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from auditor.measures.readings import (  # noqa: I001  (the order of import is the order of the report)
-    time,
-    requests,
-    tokens,
-    steps,
-    rates,
-    pool,
-    speculation,
+from auditor.measures.readings import (
     distributions,
+    pool,
+    rates,
+    requests,
+    speculation,
+    steps,
+    time,
+    tokens,
 )
 from auditor.measures.readings.registry import READINGS, Declared, Found, compute_reading
 

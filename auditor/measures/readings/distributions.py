@@ -35,12 +35,13 @@ def _distribution(s: Subject, name: str) -> Found:
         caveats = ("all observations lie in one bucket: no quantile is known better than that",)
     if h.rebuilt_sum:
         low, high = sum_limits(h)
-        limits = (low / h.count, None if high is None else high / h.count)
-        return Found(None, *limits, h.count, (name,), caveats, "sums are rebuilt from bucket midpoints", extra)
+        most = None if high is None else high / h.count
+        reason = "sums are rebuilt from bucket midpoints"
+        return Found(None, low / h.count, most, h.count, (name,), caveats, reason, extra)
     mean = h.sum / h.count
     extra["mean"] = mean
-    low_high = mean_interval(h) or (None, None)
-    return Found(mean, *low_high, h.count, (name,), caveats, extra=extra)
+    least, highest = mean_interval(h) or (None, None)
+    return Found(mean, least, highest, h.count, (name,), caveats, extra=extra)
 
 
 @reading(unit="seconds", distribution=True, better="lower")

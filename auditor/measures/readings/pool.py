@@ -78,7 +78,10 @@ def kv_pool_tokens(s: Subject) -> Found:
     if count is None or block is None:
         raise Missing("not_exported", "the cache configuration names no number of blocks", sources=("cache_config",))
     return Found(
-        count * block, count=1.0, sources=("cache_config",), caveats=("blocks x block size: wrong for hybrid models",)
+        count * block,
+        count=1.0,
+        sources=("cache_config",),
+        caveats=("blocks x block size: wrong for hybrid models",),
     )
 
 
@@ -151,7 +154,9 @@ def kv_tokens_per_running_request(s: Subject) -> Found:
         usage, running = moment
         if running and usage is not None:
             return Found(
-                usage * pool / running, count=running, sources=("kv_usage", "running_requests", "cache_config")
+                usage * pool / running,
+                count=running,
+                sources=("kv_usage", "running_requests", "cache_config"),
             )
     raise Missing("no_traffic", "nothing was running at any scrape", sources=("running_requests",))
 
@@ -231,5 +236,3 @@ def engine_skew(s: Subject) -> Found:
     mean = sum(counts) / len(counts) if counts else 0.0
     value = ratio(max(counts, default=0.0), mean, "no request finished in the window", (source,))
     return Found(value, count=float(len(counts)), sources=(source,))
-
-

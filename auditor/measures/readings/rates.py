@@ -60,7 +60,11 @@ def naive_rate_error(s: Subject) -> Found:
     wall = s.value("prompt_tokens_per_wall_second")
     rate = s.value("computed_tokens_per_prefill_request_second")
     sources = ("prompt_tokens", "computed_prompt_length_tokens", "prefill_seconds")
-    return Found(ratio(rate, wall, "no prompt token in the window", sources), count=_computed_rate(s)[1], sources=sources)
+    return Found(
+        ratio(rate, wall, "no prompt token in the window", sources),
+        count=_computed_rate(s)[1],
+        sources=sources,
+    )
 
 
 @reading(unit="tokens per second")

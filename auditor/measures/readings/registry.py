@@ -78,9 +78,7 @@ def compute_reading(name: str, subject: Subject) -> Reading:
     try:
         found = declared.function(subject)
     except Missing as missing:
-        return Reading(
-            name, missing.state, declared.unit, reason=missing.reason, sources=missing.sources
-        )
+        return Reading(name, missing.state, declared.unit, reason=missing.reason, sources=missing.sources)
     caveats = found.caveats
     state: State = "measured" if found.value is not None else "bounded"
     partial = subject.partial_reason

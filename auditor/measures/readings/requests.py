@@ -18,7 +18,13 @@ def finished_count(s: Subject) -> tuple[float, str]:
     """Finished requests, and the quantity that says so."""
     if s.has("finished_requests"):
         return s.increase("finished_requests"), "finished_requests"
-    for name in ("inference_seconds", "e2e_seconds", "prompt_length_tokens", "output_length_tokens", "prefill_seconds"):
+    for name in (
+        "inference_seconds",
+        "e2e_seconds",
+        "prompt_length_tokens",
+        "output_length_tokens",
+        "prefill_seconds",
+    ):
         if s.has(name):
             return s.histogram(name).count, name
     raise s.missing("finished_requests")
@@ -33,7 +39,9 @@ def _reason_count(s: Subject, reason: str) -> float:
     reasons = _reasons(s)
     if not reasons or set(reasons) == {""}:
         raise Missing(
-            "not_exported", "the page counts finished requests without their reasons", sources=("finished_requests",)
+            "not_exported",
+            "the page counts finished requests without their reasons",
+            sources=("finished_requests",),
         )
     # Releases that create all reasons at start leave out those they do not know; others create one on first use.
     if reason not in reasons and reason == "error" and "abort" in reasons and not s.sparse:

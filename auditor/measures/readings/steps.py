@@ -206,9 +206,7 @@ def prompts_in_progress(s: Subject, longest: float, *, by_queries: bool = True) 
     return start, end
 
 
-def _in_progress(
-    e: Subject, running: float | None, longest: float, *, end: bool, by_queries: bool = True
-) -> float:
+def _in_progress(e: Subject, running: float | None, longest: float, *, end: bool, by_queries: bool = True) -> float:
     if not running:
         return 0.0
     budget, threshold = e.setting("budget") or LEAST_BUDGET, e.setting("threshold")

@@ -62,7 +62,12 @@ def _phase_sum(s: Subject, name: str) -> Found:
     if h.rebuilt_sum:
         low, high = sum_limits(h)
         return Found(
-            None, low, high, h.count, (name,), reason="this form of the page rebuilds sums from bucket midpoints"
+            None,
+            low,
+            high,
+            h.count,
+            (name,),
+            reason="this form of the page rebuilds sums from bucket midpoints",
         )
     return Found(h.sum, count=h.count, sources=(name,), caveats=(OVERLAP,))
 
@@ -129,9 +134,7 @@ def _rebuilt_share(x: Histogram, y: Histogram, sources: tuple[str, ...]) -> Foun
     return Found(None, low, high, x.count, sources, (OVERLAP,), reason)
 
 
-def _with_interval(
-    value: float, interval: tuple[float, float] | None, count: float, sources: tuple[str, ...]
-) -> Found:
+def _with_interval(value: float, interval: tuple[float, float] | None, count: float, sources: tuple[str, ...]) -> Found:
     low, high = interval if interval is not None else (None, None)
     return Found(value, low, high, count, sources, (OVERLAP,))
 
@@ -143,9 +146,7 @@ def queue_share(s: Subject) -> Found:
     Where few requests make up the share (5 % of them queued), its interval is too narrow: coverage .59-.70 at
     30 requests, .82-.91 at 100.
     """
-    queue, prefill, decode = (
-        _phase(s, name) for name in ("queue_seconds", "prefill_seconds", "decode_seconds")
-    )
+    queue, prefill, decode = (_phase(s, name) for name in ("queue_seconds", "prefill_seconds", "decode_seconds"))
     sources = ("queue_seconds", "prefill_seconds", "decode_seconds")
     if queue.rebuilt_sum:
         q_low, q_high = sum_limits(queue)
@@ -180,8 +181,8 @@ def _mean(s: Subject, name: str) -> Found:
             reason="sums are rebuilt from bucket midpoints on this page",
         )
     value = ratio(h.sum, h.count, "no request finished in the window", (name,))
-    low, high = mean_interval(h) or (None, None)
-    return Found(value, low, high, h.count, (name,))
+    least, most = mean_interval(h) or (None, None)
+    return Found(value, least, most, h.count, (name,))
 
 
 @reading(unit="seconds", better="lower")
@@ -223,7 +224,11 @@ def hidden_wait_share(s: Subject) -> Found:
     value = ratio(e2e.sum - inside, e2e.sum, "no request finished in the window", sources)
     if value < 0:
         if not agree(e2e.sum, inside, e2e.count):
-            raise Missing("invalid", f"phases add up to {inside:.6g} s, above {e2e.sum:.6g} s end to end", sources=sources)
+            raise Missing(
+                "invalid",
+                f"phases add up to {inside:.6g} s, above {e2e.sum:.6g} s end to end",
+                sources=sources,
+            )
         value = 0.0
     return Found(value, count=e2e.count, sources=sources)
 
@@ -243,9 +248,9 @@ def decode_seconds_per_token(s: Subject) -> Found:
         value = ratio(decode.sum, output.sum - decode.count, "no token after a first one", sources)
         return Found(value, count=output.sum - decode.count, sources=sources)
     gaps = s.histogram("itl_seconds")
-    sources = ("itl_seconds", "generation_tokens", "ttft_seconds")
+    names = ("itl_seconds", "generation_tokens", "ttft_seconds")
     tokens = s.increase("generation_tokens") - s.histogram("ttft_seconds").count
-    return Found(ratio(gaps.sum, tokens, "no token after a first one", sources), count=tokens, sources=sources)
+    return Found(ratio(gaps.sum, tokens, "no token after a first one", names), count=tokens, sources=names)
 
 
 @reading(unit="milliseconds")

@@ -292,7 +292,11 @@ def block_size_tokens(s: Subject) -> Found:
     caveats = [f"from {setting.source}"]
     if setting.source == "page":
         caveats.append("wrong for hybrid models, whose resolved block is in the boot log only")
-    return Found(float(setting.value), sources=("cache_config",) if setting.source == "page" else (), caveats=tuple(caveats))
+    return Found(
+        float(setting.value),
+        sources=("cache_config",) if setting.source == "page" else (),
+        caveats=tuple(caveats),
+    )
 
 
 @reading(unit="ratio")
