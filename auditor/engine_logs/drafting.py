@@ -12,9 +12,7 @@ from auditor.engine_logs.refusals import Refusal
 from auditor.engine_logs.settings import SettingsReader
 
 _POOL = re.compile(r"(?:\w+) KV cache size: (?P<tokens>[\d,]+) tokens")
-_CONCURRENCY = re.compile(
-    r"Maximum concurrency for (?P<context>[\d,]+) tokens per request: (?P<times>[\d.]+)x"
-)
+_CONCURRENCY = re.compile(r"Maximum concurrency for (?P<context>[\d,]+) tokens per request: (?P<times>[\d.]+)x")
 _BLOCKS = re.compile(r"# (?P<device>\w+) blocks: (?P<blocks>\d+)")
 _BLOCK_COUNT = re.compile(r"(?:after num_gpu_blocks is: |with num_gpu_blocks_override=)(?P<blocks>\d+)")
 _AVAILABLE = re.compile(r"Available KV cache memory: (?P<gib>-?[\d.]+) ?GiB")
@@ -26,9 +24,7 @@ _RESULTS = re.compile(
     r"(?: gpu_memory_utilization=(?P<share>[\d.]+))?"
 )
 _PEAK_ALONE = re.compile(r"peak_torch_memory=(?P<peak>[\d.]+)GiB")
-_TOTAL = re.compile(
-    r"total_gpu_memory \((?P<total>[\d.]+)GiB\) x gpu_memory_utilization \((?P<share>[\d.]+)\)"
-)
+_TOTAL = re.compile(r"total_gpu_memory \((?P<total>[\d.]+)GiB\) x gpu_memory_utilization \((?P<share>[\d.]+)\)")
 _PARTS = re.compile(
     r"model weights take (?P<weights>[\d.]+)GiB; ?non_torch_memory takes (?P<other>-?[\d.]+)GiB; ?PyTorch "
     r"activation"
@@ -216,8 +212,7 @@ class Draft:
             engines=max(1, sum("DP" in process for process in self._pools)),
             core=self.reader.core or ("V0" if self._blocks and not self._pools else None),
             total_gib=self._terms.get("total"),
-            utilization=self._terms.get("share")
-            or (float(share) if isinstance(share, int | float) else None),
+            utilization=self._terms.get("share") or (float(share) if isinstance(share, int | float) else None),
             peak_gib=self._terms.get("peak"),
             non_torch_gib=self._terms.get("other"),
             hybrid=bool(_NOT_LINEAR & set(self._remarks)),
@@ -247,8 +242,6 @@ class Draft:
         threshold, budget = self.reader.value("threshold"), self.reader.value("budget")
         if isinstance(threshold, int) and isinstance(budget, int) and 0 < threshold < budget:
             yield (
-                f"the long-prefill threshold cuts every long prompt's chunk to {threshold:,} tokens: a "
-                "budget of "
-                f"{budget:,} buys one prompt nothing that {threshold:,} would not, and its memory comes out "
-                "of the pool"
+                f"the long-prefill threshold cuts every long prompt's chunk to {threshold:,} tokens: a budget of "
+                f"{budget:,} buys one prompt nothing that {threshold:,} would not, and its memory comes out of the pool"
             )

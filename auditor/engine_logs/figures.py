@@ -134,9 +134,7 @@ def _read_sglang(line: LogLine, text: str, kind: str) -> RunningRecord | None:
         return None
     new, cached = _whole(pairs.get("#new-token")), _whole(pairs.get("#cached-token"))
     total = (new or 0) + (cached or 0)
-    usages = [
-        value for name, value in pairs.items() if name.endswith("usage") and name != "pre-allocated usage"
-    ]
+    usages = [value for name, value in pairs.items() if name.endswith("usage") and name != "pre-allocated usage"]
     return RunningRecord(
         line=line.number,
         kind="prefill" if kind == "Prefill" else "decode",

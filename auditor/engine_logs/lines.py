@@ -74,9 +74,7 @@ _UNIT = re.compile(r"\S+ (?P<unit>[\w@.:/-]+?)\[\d+\]: ?")
 _POD = re.compile(r"\[pod/(?P<unit>[^\]]+)\] ?")
 _COMPOSE = re.compile(r"(?P<unit>[A-Za-z0-9][\w.-]*)\s*\| ?")
 _TAG = re.compile(r"\((?P<process>[A-Za-z][\w.-]*)(?: rank=\d+)? pid=\d+[^)]*\) ?|\(pid=\d+[^)]*\) ?")
-_SGLANG = re.compile(
-    r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<process>(?: [A-Z]{2,}\d+)*)\] ?"
-)
+_SGLANG = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<process>(?: [A-Z]{2,}\d+)*)\] ?")
 _LEVEL = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)"
     r" \[?[\w./-]+:\d+\] ?"

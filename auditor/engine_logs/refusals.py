@@ -92,9 +92,7 @@ _BELOW_CONTEXT = re.compile(
 )
 _SGLANG_MEMORY = re.compile(r"Not enough memory\. Please try to increase --mem-fraction-static")
 _OUT_OF_MEMORY = re.compile(r"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError|[Oo]ut of memory: Killed")
-_FAILED = re.compile(
-    r"Engine core initialization failed|EngineCore failed to start|[Ee]ngine process failed to start"
-)
+_FAILED = re.compile(r"Engine core initialization failed|EngineCore failed to start|[Ee]ngine process failed to start")
 
 
 def read_refusal(text: str, line: int, *, level: str = "") -> Refusal | None:
@@ -133,8 +131,7 @@ def read_refusal(text: str, line: int, *, level: str = "") -> Refusal | None:
         return make(
             "context_over_model",
             f"The asked context of {context:,} tokens is longer than the {derived:,} that the model's own "
-            "configuration allows. Memory plays no part in this refusal: ask for at most that, or use a "
-            "model "
+            "configuration allows. Memory plays no part in this refusal: ask for at most that, or use a model "
             "or a position scaling made for more.",
             context=context,
         )
@@ -143,8 +140,7 @@ def read_refusal(text: str, line: int, *, level: str = "") -> Refusal | None:
         return make(
             "memory_taken",
             f"The engine was told to use {wanted:g} GiB of the device and {free:g} GiB were free: short by "
-            f"{wanted - free:.2f} GiB. Another process holds the rest: stop it, or lower the memory "
-            "fraction.",
+            f"{wanted - free:.2f} GiB. Another process holds the rest: stop it, or lower the memory fraction.",
             needed_gib=wanted,
             available_gib=free,
         )
@@ -158,8 +154,7 @@ def read_refusal(text: str, line: int, *, level: str = "") -> Refusal | None:
     if found := _BELOW_SEATS.search(text):
         return make(
             "budget_below_seats",
-            f"A step of {int(found['budget']):,} tokens cannot give each of {int(found['seats']):,} seats "
-            "one "
+            f"A step of {int(found['budget']):,} tokens cannot give each of {int(found['seats']):,} seats one "
             "token: raise max_num_batched_tokens or lower max_num_seqs.",
         )
     if found := _BELOW_CONTEXT.search(text):
@@ -181,34 +176,27 @@ def read_refusal(text: str, line: int, *, level: str = "") -> Refusal | None:
         return make(
             "out_of_memory",
             "The device ran out of memory while the engine started. This is not the clean refusal with "
-            "numbers: the arithmetic said yes and the allocation failed. Lower the memory fraction or the "
-            "step budget.",
+            "numbers: the arithmetic said yes and the allocation failed. Lower the memory fraction or the step budget.",
         )
     if _FAILED.search(text):
-        return make(
-            "unknown", "The engine did not start; the cause stands further up in the log, or was cut off."
-        )
+        return make("unknown", "The engine did not start; the cause stands further up in the log, or was cut off.")
     return None
 
 
-def _explain_too_small(
-    found: re.Match[str], estimate: re.Match[str] | None, line: int, words: str
-) -> Refusal:
+def _explain_too_small(found: re.Match[str], estimate: re.Match[str] | None, line: int, words: str) -> Refusal:
     context = int(found["context"])
     needed, available = float(found["needed"]), float(found["available"])
     length = int(estimate["length"]) if estimate else None
     text = (
         f"One request of the full context ({context:,} tokens) needs {needed:g} GiB of KV cache and "
-        f"{available:g} GiB are left after weights and the profiling pass: short by "
-        f"{needed - available:.2f} GiB. "
+        f"{available:g} GiB are left after weights and the profiling pass: short by {needed - available:.2f} GiB. "
         f"{_NOT_OOM} {_GIVE}"
     )
     if length is not None and not estimate_is_linear(context, needed, available, length):
         straight = context * available / needed
         text += (
             f" The engine's own estimate of the longest context is {length:,} tokens where a straight line "
-            f"would give {straight:,.0f}: this pool is not linear in memory, so no bytes per token follow "
-            "from it."
+            f"would give {straight:,.0f}: this pool is not linear in memory, so no bytes per token follow from it."
         )
     return Refusal(
         kind="kv_too_small",

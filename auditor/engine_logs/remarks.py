@@ -11,19 +11,15 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     (
         "draft_slots",
         r"max_num_scheduled_tokens is set to (?P<tokens>\d+) based on the speculative decoding settings",
-        "the engine keeps draft slots free, so that a step schedules at most {tokens} tokens, and advises a "
-        "larger "
-        "max_num_batched_tokens. That is one remedy; fewer draft tokens (num_speculative_tokens) is the "
-        "other, and "
-        "it costs no KV cache. Where it was measured (dense model, budget 4,096 -> 8,192) the larger budget "
-        "made "
+        "the engine keeps draft slots free, so that a step schedules at most {tokens} tokens, and advises a larger "
+        "max_num_batched_tokens. That is one remedy; fewer draft tokens (num_speculative_tokens) is the other, and "
+        "it costs no KV cache. Where it was measured (dense model, budget 4,096 -> 8,192) the larger budget made "
         "decode 8.2 % slower and the drafter accepted less: cut the draft length first",
     ),
     (
         "hybrid_block",
         r"Setting attention block size to (?P<tokens>\d+) tokens",
-        "the prefix cache works in blocks of {tokens} tokens: a prompt shorter than that can never hit, and "
-        "the "
+        "the prefix cache works in blocks of {tokens} tokens: a prompt shorter than that can never hit, and the "
         "pool of this hybrid model is not linear in memory",
     ),
     (
@@ -34,40 +30,34 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     (
         "pool_overridden",
         r"Overriding num_gpu_blocks=(?P<had>\d+) with num_gpu_blocks_override=(?P<has>\d+)",
-        "the pool was set by hand to {has} blocks (memory allows {had}): it says nothing of what a setting "
-        "costs",
+        "the pool was set by hand to {has} blocks (memory allows {had}): it says nothing of what a setting costs",
     ),
     (
         "pool_by_hand",
         r"reserved (?P<gib>[\d.]+) GiB memory for KV Cache as specified by kv_cache_memory_bytes",
-        "the pool was set by hand to {gib} GiB and memory profiling was skipped: settings do not move this "
-        "pool",
+        "the pool was set by hand to {gib} GiB and memory profiling was skipped: settings do not move this pool",
     ),
     (
         "context_override",
         r"User-specified max_model_len \((?P<context>\d+)\) is greater than the derived",
-        "the context of {context} tokens is beyond the model's own configuration; answers past it may be "
-        "rubbish",
+        "the context of {context} tokens is beyond the model's own configuration; answers past it may be rubbish",
     ),
     (
         "chunked_by_length",
         r"Chunked prefill is enabled by default for models with max_model_len > 32K",
-        "chunked prefill switched itself on because the context is above 32K; the profiling pass then runs "
-        "with "
+        "chunked prefill switched itself on because the context is above 32K; the profiling pass then runs with "
         "the step budget and no longer with the context, so that a longer context can leave more KV cache",
     ),
     (
         "profiled_with_context",
         r"The model has a long context length \((?P<context>\d+)\)",
-        "without chunked prefill the profiling pass runs with the whole context ({context} tokens): that, "
-        "not the "
+        "without chunked prefill the profiling pass runs with the whole context ({context} tokens): that, not the "
         "KV cache itself, is what a shorter context would save",
     ),
     (
         "cuda_graph_memory",
         r"equivalent to --gpu-memory-utilization=(?P<share>[\d.]+) without CUDA graph memory profiling",
-        "CUDA graph memory is part of the profiled share here; compared with older releases the fraction "
-        "acts "
+        "CUDA graph memory is part of the profiled share here; compared with older releases the fraction acts "
         "like {share}",
     ),
     (
@@ -83,8 +73,7 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     (
         "cache_broken_by_template",
         r"Each new one changes the prompt prefix, so the rest of the conversation misses the prefix cache",
-        "the chat template moves system messages to the front; a new one changes the prefix and the rest of "
-        "the "
+        "the chat template moves system messages to the front; a new one changes the prefix and the rest of the "
         "conversation misses the cache",
     ),
     (
@@ -101,8 +90,7 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     (
         "retracted",
         r"KV cache pool is full\. Retract requests\.",
-        "the pool was full and running requests were sent back to the queue: their prefill is done twice, "
-        "and the "
+        "the pool was full and running requests were sent back to the queue: their prefill is done twice, and the "
         "second time counts as a cache hit",
     ),
     (

@@ -99,9 +99,7 @@ class BatchFigures:
         """Fewest and most decode batches that leave so many lines behind."""
         if not self.decode_lines:
             return 0, self.decode_interval - 1
-        return (self.decode_lines - 1) * self.decode_interval + 1, (
-            self.decode_lines + 1
-        ) * self.decode_interval - 1
+        return (self.decode_lines - 1) * self.decode_interval + 1, (self.decode_lines + 1) * self.decode_interval - 1
 
     def to_json(self) -> dict[str, Any]:
         document = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -139,13 +137,11 @@ class LogFigures:
         if counted > 0:
             return False, (
                 f"preemptions>0: {counted:g} requests were preempted, and a resumed request finds its own "
-                "blocks again, "
-                "which counts as a hit on many releases. prompt_tokens_by_source (local_cache_hit), "
+                "blocks again, which counts as a hit on many releases. prompt_tokens_by_source (local_cache_hit), "
                 "request_prefill_kv_computed_tokens, or a window without preemptions settles it"
             )
         return False, (
-            "the printed hit rate is rolling over recent requests and belongs to no window; the look-up "
-            "counters of a "
+            "the printed hit rate is rolling over recent requests and belongs to no window; the look-up counters of a "
             "page give the window's share"
         )
 

@@ -64,9 +64,7 @@ def scan_log(path: str | Path, *, stream: IO[bytes] | None = None) -> LogScan:
         if preempted := read_preemptions(line.text):
             figures.note_preemptions(*preempted)
         if "decode_log_interval" in line.text and (dump := ARGUMENT_LINE.search(line.text)):
-            decode_interval = (
-                int(pick_number(read_arguments(dump["dump"]), "decode_log_interval") or 0) or None
-            )
+            decode_interval = int(pick_number(read_arguments(dump["dump"]), "decode_log_interval") or 0) or None
         boots.feed(line)
     return LogScan(
         file=str(path),

@@ -105,9 +105,7 @@ class SettingsReader:
         threshold = pick_number(arguments, "long_prefill_token_threshold")
         if threshold is not None:
             self._put("threshold", threshold, line, "stated")
-        elif (
-            not text.startswith("# arm") and not (pick_number(arguments, "max_num_partial_prefills") or 0) > 1
-        ):
+        elif not text.startswith("# arm") and not (pick_number(arguments, "max_num_partial_prefills") or 0) > 1:
             self._put("threshold", 0, line, "default", "not among the arguments: off")
 
     def _common(self, arguments: Mapping[str, Value], line: int) -> None:

@@ -86,10 +86,8 @@ def _stale_fact(run: Sequence[RunningRecord], length: int) -> Fact:
     return Fact(
         flag="gauges_stale",
         words=(
-            f"for {spoken} no token moved while running {first.running}, waiting {first.waiting} and KV "
-            "usage "
-            f"{_percent(first.kv_usage)} stayed exactly equal: the gauges are left over from aborted "
-            "requests, or the "
+            f"for {spoken} no token moved while running {first.running}, waiting {first.waiting} and KV usage "
+            f"{_percent(first.kv_usage)} stayed exactly equal: the gauges are left over from aborted requests, or the "
             "engine is stuck. Either way they describe no load, no queue and no pressure on the pool"
         ),
         first_line=first.line,

@@ -19,9 +19,7 @@ def predict_budget(boots: Sequence[KnownBoot], value: float) -> Prediction:
     for boot in known:
         if setting_of(boot, "budget") == value and boot.state == "started":
             gib, source = pool_gib(boot, boots)
-            reason = f"{boot.file} line {boot.line} booted with this budget" + (
-                f"; GiB: {source}" if gib else ""
-            )
+            reason = f"{boot.file} line {boot.line} booted with this budget" + (f"; GiB: {source}" if gib else "")
             floor = needed_gib(boots, setting_of(boot, "context"))
             return Prediction("budget", value, "fits", reason, gib, boot.kv_pool_tokens, floor)
     context = setting_of(known[-1], "context")
@@ -29,8 +27,7 @@ def predict_budget(boots: Sequence[KnownBoot], value: float) -> Prediction:
     budgets = sorted({setting_of(b, "budget") or 0.0 for b in family})
     if len(budgets) < 2:
         return unknown(
-            f"all boots at a context of {spell(context)} have a budget of {spell(budgets[0])}: what a batch "
-            "token "
+            f"all boots at a context of {spell(context)} have a budget of {spell(budgets[0])}: what a batch token "
             "costs shows only when a second budget is booted"
         )
     if confounded := _confounders(family):
@@ -43,9 +40,7 @@ def predict_budget(boots: Sequence[KnownBoot], value: float) -> Prediction:
         return _budget_in_gib(value, in_gib, floor, margin, why_not, family, boots)
     if len(in_tokens) >= 2 and context:
         return _budget_inspell(value, in_tokens, context, margin, why_not, in_gib)
-    return unknown(
-        "fewer than two of the budgets have a pool (tokens), and no refusal says what one request needs"
-    )
+    return unknown("fewer than two of the budgets have a pool (tokens), and no refusal says what one request needs")
 
 
 def _confounders(family: Sequence[KnownBoot]) -> str | None:
@@ -82,10 +77,7 @@ def _budget_in_gib(
     reason = (
         f"{g0:.1f} GiB at {spell(b0)} ({source}) and {g1:.1f} GiB at {spell(b1)}: a batch token costs "
         f"{cost * 1024:.2f} MiB, so about {max(0.0, left):.1f} GiB would be left at {spell(value)}, against "
-        f"{floor:g} "
-        "GiB that "
-        f"one "
-        f"request of full context needs ({max(0.0, left) / floor:.2f} of them)"
+        f"{floor:g} GiB that one request of full context needs ({max(0.0, left) / floor:.2f} of them)"
     )
     if outside:
         reason += "; beyond the budgets that were booted, a straight line is only a guess"
@@ -93,9 +85,7 @@ def _budget_in_gib(
         reason += f"; no token count follows, for this pool is not linear in memory: {why_not}"
     printed = [b.kv_gib for b in family if b.kv_gib is not None and b.refusal is None]
     if printed and not any(abs(gib - g0) <= 0.05 * g0 for gib in printed):
-        reason += (
-            f"; the GiB printed at start ({', '.join(f'{gib:g}' for gib in printed)}) do not bear comparison"
-        )
+        reason += f"; the GiB printed at start ({', '.join(f'{gib:g}' for gib in printed)}) do not bear comparison"
     verdict = judge(left, floor, margin)
     left = max(0.0, left)
     if outside and verdict == "fits":
@@ -114,8 +104,7 @@ def _budget_inspell(
     left, outside = draw_line(points, value)
     (b0, t0), (b1, t1) = points[0], points[-1]
     reason = (
-        f"{spell(t0)} tokens at {spell(b0)} and {spell(t1)} at {spell(b1)}; one request of full context "
-        "needs "
+        f"{spell(t0)} tokens at {spell(b0)} and {spell(t1)} at {spell(b1)}; one request of full context needs "
         f"{spell(context)}"
     )
     gib = draw_line(in_gib, value)[0] if len(in_gib) >= 2 else None
@@ -130,12 +119,6 @@ def _budget_inspell(
         )
     worst = min(t0, t1)
     if not outside and worst >= context * (1 + margin):
-        return Prediction(
-            "budget", value, "fits", f"{reason}; the pool lies between the two, and both hold a request"
-        )
-    what = (
-        f"the pool is not linear in memory ({why_not})"
-        if why_not
-        else "the value is beyond the budgets booted"
-    )
+        return Prediction("budget", value, "fits", f"{reason}; the pool lies between the two, and both hold a request")
+    what = f"the pool is not linear in memory ({why_not})" if why_not else "the value is beyond the budgets booted"
     return Prediction("budget", value, "unknown", f"{reason}; {what}, so no straight line is drawn")

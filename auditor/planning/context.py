@@ -15,9 +15,7 @@ def predict_context(boots: Sequence[KnownBoot], value: float) -> Prediction:
         if boot.state == "started":
             gib = pool_gib(boot, boots)[0]
             reason = f"{boot.file} line {boot.line} booted with this context"
-            return Prediction(
-                "context", value, "fits", reason, gib, boot.kv_pool_tokens, needed_gib(boots, value)
-            )
+            return Prediction("context", value, "fits", reason, gib, boot.kv_pool_tokens, needed_gib(boots, value))
         refusal = boot.refusal
         if refusal is not None and refusal.kind in ("kv_too_small", "pool_below_context"):
             reason = f"{boot.file} line {boot.line} refused this very context"
@@ -51,8 +49,7 @@ def _context_by_pool(boots: Sequence[KnownBoot], value: float) -> Prediction:
         )
         if value <= context:
             reason += (
-                f"; a shorter context than {spell(context)} needs no more, but do not count on more KV "
-                "cache either "
+                f"; a shorter context than {spell(context)} needs no more, but do not count on more KV cache either "
                 "(published: a third of the context left 8.95 GiB and half the pool)"
             )
         elif why_not:
@@ -72,6 +69,4 @@ def _context_by_pool(boots: Sequence[KnownBoot], value: float) -> Prediction:
             return Prediction(
                 "context", value, verdict, reason, kv_gib=refusal.available_gib,
             )  # fmt: skip
-    return Prediction(
-        "context", value, "unknown", "no boot at hand started, and no refusal estimates a length"
-    )
+    return Prediction("context", value, "unknown", "no boot at hand started, and no refusal estimates a length")

@@ -50,17 +50,12 @@ def make_step_document(
     if question.cost_is_upper:
         notes.append(
             "the cost per prompt token was read from a page: requests that share steps each count the whole "
-            "step, so it "
-            "is an upper value, and so are all seconds here"
+            "step, so it is an upper value, and so are all seconds here"
         )
     if question.ms_per_prompt_token is None:
-        notes.append(
-            "no cost per prompt token was given (--ms-per-prompt-token or --from): steps only, no seconds"
-        )
+        notes.append("no cost per prompt token was given (--ms-per-prompt-token or --from): steps only, no seconds")
     else:
-        notes.append(
-            "every token of a step is taken to cost what a prompt token costs, and a step nothing beside them"
-        )
+        notes.append("every token of a step is taken to cost what a prompt token costs, and a step nothing beside them")
     smallest = next((row.budget for row in rows if row.smallest_that_does_not_starve), None)
     if smallest is None and rows and len(rows) > 1:
         notes.append("every budget of this sweep starves prefill")

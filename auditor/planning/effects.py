@@ -36,9 +36,7 @@ class Repeats:
 
     @property
     def gib_spread(self) -> float | None:
-        return _spread(
-            [b.kv_gib for b in self.boots if b.kv_gib is not None and b.kv_pool_tokens is not None]
-        )
+        return _spread([b.kv_gib for b in self.boots if b.kv_gib is not None and b.kv_pool_tokens is not None])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -103,8 +101,7 @@ class Effect:
             return f"{self.setting} {self.old} -> {self.new}: no pool to compare"
         verb = "costs" if self.pool_change < 0 else "gives"
         return (
-            f"{self.setting} {self.old} -> {self.new} {verb} about {abs(self.pool_change) * 100:.0f} % of "
-            "the pool "
+            f"{self.setting} {self.old} -> {self.new} {verb} about {abs(self.pool_change) * 100:.0f} % of the pool "
             "in these two boots"
         )
 
@@ -156,9 +153,7 @@ def _differences(first: Repeats, second: Repeats) -> list[str]:
     return sorted(names)
 
 
-def _effect(
-    name: str, first: Repeats, second: Repeats, boots: Sequence[KnownBoot], spread: float | None
-) -> Effect:
+def _effect(name: str, first: Repeats, second: Repeats, boots: Sequence[KnownBoot], spread: float | None) -> Effect:
     notes: list[str] = []
     change = None
     if first.mean_pool and second.mean_pool:
@@ -167,9 +162,7 @@ def _effect(
     by_need = needed_gib(boots, setting_of(first.boots[-1], "context")) is not None and name != "context"
     if change is None and by_need and old_gib and new_gib is not None:
         change = new_gib / old_gib - 1
-        notes.append(
-            "one side refused to start: compared in full requests, by the GiB the engine needs for one"
-        )
+        notes.append("one side refused to start: compared in full requests, by the GiB the engine needs for one")
     gib_change = per_token = None
     if by_need and old_gib is not None and new_gib is not None:
         gib_change = new_gib - old_gib

@@ -175,8 +175,7 @@ def not_linear(boots: Sequence[KnownBoot]) -> str | None:
             slack = (refusal.context or 0) * 2 * HALF_DIGIT_GIB / refusal.needed_gib
             if abs(straight - refusal.estimated_max_model_len) > slack + 0.02 * straight:
                 return (
-                    f"the engine estimates {refusal.estimated_max_model_len:,} tokens where a straight line "
-                    "gives "
+                    f"the engine estimates {refusal.estimated_max_model_len:,} tokens where a straight line gives "
                     f"{straight:,.0f}"
                 )
     pairs = [(gib, tokens) for gib, tokens in _gib_tokens(boots) if gib > 0.1]

@@ -40,9 +40,7 @@ def parse_prediction(text: str) -> tuple[str, float]:
         )
     digits = written.strip().replace(",", "").replace("_", "")
     if re.fullmatch(r"\d+(\.\d+)?[kKmM]", digits):
-        raise UsageError(
-            f"--predict {text}: write the number out; {written} may be a thousand or 1,024 of something"
-        )
+        raise UsageError(f"--predict {text}: write the number out; {written} may be a thousand or 1,024 of something")
     percent = digits.endswith("%")
     try:
         value = float(digits.rstrip("%"))
@@ -61,11 +59,7 @@ def predict(boots: Sequence[KnownBoot], setting: str, value: float) -> Predictio
     """What ``setting=value`` would leave, judged from these boots. Never raises for want of evidence."""
     usable = [b for b in boots if not b.by_hand]
     if not usable:
-        why = (
-            "no boot was read"
-            if not boots
-            else "the pool was set by hand in every boot, so no setting moves it"
-        )
+        why = "no boot was read" if not boots else "the pool was set by hand in every boot, so no setting moves it"
         return Prediction(setting, value, "unknown", why)
     rules: dict[str, Callable[[Sequence[KnownBoot], float], Prediction]] = {
         "budget": predict_budget,
@@ -86,9 +80,7 @@ def predict_memory(boots: Sequence[KnownBoot], value: float) -> Prediction:
     if base is None:
         return unknown("no boot says both its memory fraction and what it left for the KV cache")
     if base.total_gib is None:
-        return unknown(
-            "no boot prints the device's total memory, so a step of the fraction has no size in GiB"
-        )
+        return unknown("no boot prints the device's total memory, so a step of the fraction has no size in GiB")
     held = base.kv_gib if base.kv_gib is not None else base.refusal.available_gib if base.refusal else None
     if held is None:
         return unknown("the boot prints no GiB for the KV cache")
@@ -100,16 +92,13 @@ def predict_memory(boots: Sequence[KnownBoot], value: float) -> Prediction:
     if floor is None and per_token and context:
         floor = context * mean(per_token)
     reason = (
-        f"with a context of {spell(context)}: {held:g} GiB at {base.utilization:g} of {base.total_gib:g} "
-        "GiB; the "
+        f"with a context of {spell(context)}: {held:g} GiB at {base.utilization:g} of {base.total_gib:g} GiB; the "
         f"fraction moves the KV cache alone, so {left:.2f} GiB at {value:g}"
     )
     if tokens is None:
         reason += "; no token count follows: the boots do not show that this pool is linear in memory"
     if left <= 0:
-        return Prediction(
-            "memory", value, "refused", reason + ": nothing is left", kv_gib=0.0, floor_gib=floor
-        )
+        return Prediction("memory", value, "refused", reason + ": nothing is left", kv_gib=0.0, floor_gib=floor)
     requests = full_requests(base)
     if floor is None and requests is not None and not_linear(boots) is None and base.kv_gib:
         floor = base.kv_gib / requests

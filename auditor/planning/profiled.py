@@ -18,9 +18,7 @@ V0_CHUNKED_BUDGETS = (512, 2048)
 """Its default step budget then: 512 until 0.6.4, 2,048 after (config.py)."""
 
 
-def profiled_kv_gib(
-    *, total_gib: float, memory_fraction: float, peak_gib: float, non_torch_gib: float
-) -> float:
+def profiled_kv_gib(*, total_gib: float, memory_fraction: float, peak_gib: float, non_torch_gib: float) -> float:
     """GiB left for the KV cache: total x fraction - profiled peak - memory that torch does not hold."""
     return total_gib * memory_fraction - peak_gib - non_torch_gib
 
@@ -50,17 +48,13 @@ def predict_profiled(boots: Sequence[KnownBoot], context: float) -> Prediction:
     elif context <= V0_CHUNKED_FROM:
         peak, _ = draw_line(short, context)
         low = high = left(peak)
-        reason = (
-            f"{sums} - a peak of {peak:.2f} GiB (line through the profiled contexts) leaves {low:.2f} GiB"
-        )
+        reason = f"{sums} - a peak of {peak:.2f} GiB (line through the profiled contexts) leaves {low:.2f} GiB"
     else:
         ends = [left(draw_line(short, budget)[0]) for budget in V0_CHUNKED_BUDGETS]
         low, high = min(ends), max(ends)
         reason = (
-            f"above {V0_CHUNKED_FROM:,} tokens chunked prefill switches itself on and the pass runs with a "
-            "budget of "
-            f"{V0_CHUNKED_BUDGETS[0]:,} or {V0_CHUNKED_BUDGETS[1]:,} tokens (by release), not with the "
-            "context: "
+            f"above {V0_CHUNKED_FROM:,} tokens chunked prefill switches itself on and the pass runs with a budget of "
+            f"{V0_CHUNKED_BUDGETS[0]:,} or {V0_CHUNKED_BUDGETS[1]:,} tokens (by release), not with the context: "
             f"{low:.2f} .. {high:.2f} GiB"
         )
     reason += ". The pool is what the profiled peak leaves; context length acts through that peak alone"

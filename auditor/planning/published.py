@@ -31,8 +31,7 @@ PUBLISHED: tuple[PublishedFigure, ...] = (
         "prefill_decode_interval",
         "sglang",
         "estimate",
-        "prefill-decode interval 1 with a chunk of 8,192: 10 to 20 % more generated tokens at 17 or more "
-        "seats",
+        "prefill-decode interval 1 with a chunk of 8,192: 10 to 20 % more generated tokens at 17 or more seats",
         0.10,
         0.20,
         "estimated, not measured",
@@ -60,8 +59,7 @@ PUBLISHED: tuple[PublishedFigure, ...] = (
         "dense_4096_to_8192",
         "vllm",
         "measured",
-        "dense model, budget 4,096 -> 8,192: prefill 64 % faster, decode 8.2 % slower, the drafter accepts "
-        "less",
+        "dense model, budget 4,096 -> 8,192: prefill 64 % faster, decode 8.2 % slower, the drafter accepts less",
         None,
         None,
         "one model, one machine",
@@ -86,8 +84,7 @@ PUBLISHED: tuple[PublishedFigure, ...] = (
         "any",
         "measured",
         "0.49 ms a prompt token on this accelerator, whichever scheduler spends it; another accelerator "
-        "computes prompts "
-        "5 to 10 times cheaper per token",
+        "computes prompts 5 to 10 times cheaper per token",
     ),
     PublishedFigure(
         "panel_defaults",

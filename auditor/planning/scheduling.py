@@ -50,12 +50,9 @@ def read_decode_batches(
     if starved:
         advice.append(
             "running streams get almost no steps because a ready prefill batch always goes first: this is "
-            "scheduling. The "
-            "KV pool, the queue and the hit rate are not the lever"
+            "scheduling. The KV pool, the queue and the hit rate are not the lever"
         )
-        advice.append(
-            "a decode turn between prefill batches (prefill-decode interval) or fewer admitted prompts is"
-        )
+        advice.append("a decode turn between prefill batches (prefill-decode interval) or fewer admitted prompts is")
         if speculative:
             advice.append("mixed chunking is reported to have no effect together with speculative decoding")
     return DecodeBatches(
@@ -106,8 +103,7 @@ def compare_budget_arms(old: BudgetArm, new: BudgetArm, *, threshold: int = 0) -
     change = new.prefill_tok_s / old.prefill_tok_s - 1 if old.prefill_tok_s and new.prefill_tok_s else None
     same = chunks[0] == chunks[1]
     words = (
-        f"both arms give one prompt chunks of {chunks[0]:,} tokens, so no change of prefill speed is to be "
-        "expected"
+        f"both arms give one prompt chunks of {chunks[0]:,} tokens, so no change of prefill speed is to be expected"
         if same
         else f"one prompt's chunk goes from {chunks[0]:,} to {chunks[1]:,} tokens"
     )
@@ -130,8 +126,7 @@ def prefill_share_from_gain(*, hit_ratio: float, gain: float) -> float:
     if not 0 <= share < 1:
         raise UsageError(
             f"a gain of {gain:.1%} from {hit_ratio:.1%} hits would need prefill to be {share:.1%} of the "
-            "time: something "
-            "else changed too"
+            "time: something else changed too"
         )
     return share
 

@@ -59,8 +59,7 @@ class StepQuestion:
         if self.context is not None and self.threshold > self.context:
             raise UsageError(
                 f"--threshold {self.threshold:,} is above the context of {self.context:,}: the engine "
-                "refuses this, for it "
-                "could never cut anything. 0 switches the threshold off"
+                "refuses this, for it could never cut anything. 0 switches the threshold off"
             )
         if self.context is not None and self.prompt is not None and self.prompt > self.context:
             raise UsageError(f"--prompt {self.prompt:,} is longer than the context of {self.context:,}")
@@ -116,8 +115,7 @@ def plan_step(question: StepQuestion, budget: int) -> StepRow:
         raise UsageError(f"--budget {budget}: must be at least 1")
     if budget < decode:
         raise UsageError(
-            f"--budget {budget:,} is below {question.seats:,} seats x {1 + question.draft_tokens} = "
-            f"{decode:,} tokens "
+            f"--budget {budget:,} is below {question.seats:,} seats x {1 + question.draft_tokens} = {decode:,} tokens "
             "that decode takes of every step"
         )
     prefill_first = question.engine == "sglang"
@@ -164,13 +162,11 @@ def _notes(question: StepQuestion, prefill: int) -> list[str]:
     if question.threshold and question.threshold < prefill:
         notes.append(
             f"the threshold cuts one prompt's chunk to {question.threshold:,} tokens; the rest of the step "
-            "is for other "
-            "prompts, and with several waiting the step is as long as its budget"
+            "is for other prompts, and with several waiting the step is as long as its budget"
         )
     if question.prompt and question.block_size and question.prompt % question.block_size == 0:
         notes.append(
-            "the prompt is a whole number of blocks: vLLM computes its last token again and with it the "
-            "last block, so "
+            "the prompt is a whole number of blocks: vLLM computes its last token again and with it the last block, so "
             f"a full repeat reaches {question.block_size:,} tokens less"
         )
     return notes
@@ -216,10 +212,7 @@ def starving_rule(question: StepQuestion) -> str:
             f"to keep {question.seats:,} seats taken a step must compute {demand:,.0f} prompt tokens "
             f"({question.seats:,} x {question.prompt:,} / {question.output_tokens:,}) beside decode"
         )
-    return (
-        "prefill gets at least half of a step with all seats taken "
-        "(--prompt and --output-tokens give a demand)"
-    )
+    return "prefill gets at least half of a step with all seats taken (--prompt and --output-tokens give a demand)"
 
 
 def sweep_budgets(question: StepQuestion, budgets: Sequence[int]) -> tuple[StepRow, ...]:
@@ -234,8 +227,7 @@ def sweep_budgets(question: StepQuestion, budgets: Sequence[int]) -> tuple[StepR
     if small:
         raise UsageError(
             f"--sweep {', '.join(f'{b:,}' for b in small)}: below {question.seats:,} seats x "
-            f"{1 + question.draft_tokens} = "
-            f"{question.decode_tokens:,} tokens that decode takes of every step"
+            f"{1 + question.draft_tokens} = {question.decode_tokens:,} tokens that decode takes of every step"
         )
     rows = [plan_step(question, b) for b in asked]
     first = next((r.budget for r in rows if not r.starves_prefill), None)

@@ -355,7 +355,7 @@ def test_a_refusal_only(tmp_path: Path) -> None:
     [
         (
             "ValueError: Free memory on device cuda:0 (3.1/23.58 GiB) on startup is less than desired GPU memory "
-            "utilization (0.9, 21.22 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+            "utilization (0.9, 21.22 GiB). Decrease GPU memory utilization or reduce GPU memory used by others.",
             "memory_taken",
             "short by 18.12 GiB",  # 21.22 - 3.1
         ),

@@ -1,0 +1,132 @@
+"""Cut one long window into repeats, so that its own course gives the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from auditor.measures.histogram import merge
+from auditor.model import (
+    Counter,
+    Gauge,
+    Histogram,
+    Part,
+    Quantity,
+    Series,
+    Slice,
+    TargetWindow,
+    UsageError,
+    Window,
+    WindowKind,
+)
+
+
+def split_window(window: Window, length_seconds: float) -> list[Window]:
+    """Windows of about ``length_seconds`` each, in time order, neighbours sharing the scrape between them.
+
+    A rest shorter than half a piece goes to the last piece, so that nothing is dropped.
+
+    Raises:
+        UsageError: a window of one or two scrapes, of unknown times, or shorter than two pieces.
+    """
+    times = _times(window)
+    if len(times) < 3:
+        raise UsageError("--split cuts a series of pages or a range of a metrics server; this window has no course")
+    whole = times[-1] - times[0]
+    count = max(1, round(whole / length_seconds))
+    if count < 2:
+        raise UsageError(f"--split {length_seconds:g}s: the window has only {whole:g} s")
+    edges = [0]
+    for k in range(1, count):
+        at = times[0] + k * whole / count
+        i = min(range(len(times)), key=lambda i: abs(times[i] - at))
+        if i > edges[-1]:
+            edges.append(i)
+    edges.append(len(times) - 1)
+    pieces = [_piece(window, times, a, b) for a, b in pairwise(edges) if b > a]
+    if len(pieces) < 2:
+        raise UsageError(f"--split {length_seconds:g}s: the scrapes lie too far apart to cut between them")
+    return pieces
+
+
+def _times(window: Window) -> list[float]:
+    for target in window.targets:
+        if target.series and len(target.times) > 2 and all(t is not None for t in target.times):
+            return [t for t in target.times if t is not None]
+        for part in target.parts:
+            if len(part.slices) > 1 and all(s.start is not None and s.end is not None for s in part.slices):
+                edges = [part.slices[0].start, *(s.end for s in part.slices)]
+                return [e for e in edges if e is not None]
+    return []
+
+
+def _piece(window: Window, times: Sequence[float], a: int, b: int) -> Window:
+    kind: WindowKind = window.kind if window.kind == "range" or b - a > 1 else "scrapes"
+    return replace(
+        window,
+        kind=kind,
+        start=times[a] if window.start is not None else None,
+        end=times[b] if window.end is not None else None,
+        seconds=times[b] - times[a],
+        targets=tuple(_cut(t, a, b) for t in window.targets),
+        source=f"{window.source} [{times[a] - times[0]:g} s to {times[b] - times[0]:g} s]",
+    )
+
+
+def _cut(target: TargetWindow, a: int, b: int) -> TargetWindow:
+    if target.state != "measured":
+        return target
+    if target.parts:
+        return replace(target, parts=tuple(_cut_part(p, a, b) for p in target.parts))
+    series = tuple(Series(s.name, s.labels, s.values[a : b + 1]) for s in target.series)
+    return replace(
+        target,
+        times=target.times[a : b + 1],
+        series=tuple(s for s in series if any(v is not None for v in s.values)),
+    )
+
+
+def _cut_part(part: Part, a: int, b: int) -> Part:
+    slices = part.slices[a:b]
+    names = {name for s in slices for name in s.quantities}
+    quantities = {
+        name: merge_over_time([s.quantities[name] for s in slices if name in s.quantities]) for name in sorted(names)
+    }
+    restarts = sum(s.restarted for s in slices)
+    return replace(part, quantities=_keep_unsliced(part, quantities), slices=slices, restarts=restarts)
+
+
+def _keep_unsliced(part: Part, quantities: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Labels of info series hold for every piece, whether or not the course carries them."""
+    infos = {name: q for name, q in part.quantities.items() if not isinstance(q, Counter | Gauge | Histogram)}
+    return {**infos, **quantities}
+
+
+def merge_over_time(found: Sequence[Quantity]) -> Quantity:
+    """One quantity over neighbouring slices: increases add, levels run from the first to the last."""
+    first = found[0]
+    if isinstance(first, Counter):
+        counters = [q for q in found if isinstance(q, Counter)]
+        split: dict[str, float] = {}
+        for q in counters:
+            for key, value in q.split.items():
+                split[key] = split.get(key, 0.0) + value
+        return Counter(math.fsum(q.increase for q in counters), counters[0].at_start, counters[-1].at_end, split)
+    if isinstance(first, Histogram):
+        return merge([q for q in found if isinstance(q, Histogram)])
+    if isinstance(first, Gauge):
+        gauges = [q for q in found if isinstance(q, Gauge)]
+        lows = [q.low for q in gauges if q.low is not None]
+        highs = [q.high for q in gauges if q.high is not None]
+        means = [q.mean for q in gauges if q.mean is not None]
+        return Gauge(
+            first=gauges[0].first,
+            last=gauges[-1].last,
+            low=min(lows, default=None),
+            high=max(highs, default=None),
+            mean=math.fsum(means) / len(means) if means else None,
+            split=gauges[-1].split,
+        )
+    return first
