@@ -32,9 +32,10 @@ from tests.simulator import (
     true_values,
 )
 from tests.simulator.cost import CostLaw, Graphs, Linear, Roofline, scale
+from tests.simulator.pool import Owner, Pool
 from tests.simulator.priors import LawName
 from tests.simulator.settings import Machine, SglangSetting, VllmSetting, emissions
-from tests.simulator.truth import pool
+from tests.simulator.truth import pool as add_up
 from tests.simulator.workload import Lengths, Request, make_workload
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -153,6 +154,7 @@ def test_a_preemption_by_hand() -> None:
     assert (gaps.count, gaps.sum) == (14, 7 * 1 + 4 * 1 + 4 + 2 * 1)
     truth = true_values(run)
     assert truth.interrupted_seconds == 4.0
+    assert truth.bare_gap_seconds == 13.0
     assert truth.computed_prompt_tokens == 17
     assert truth.stretch_share == 0.0
 
@@ -181,9 +183,7 @@ def test_prefixes_hit_in_whole_blocks() -> None:
 
 
 def test_a_prompt_is_never_hit_whole() -> None:
-    run = simulate(
-        vllm(block_size=16), of(*(ask(32, 1, t, prefix_group=1, prefix_tokens=32) for t in (0, 5)))
-    )
+    run = simulate(vllm(block_size=16), of(*(ask(32, 1, t, prefix_group=1, prefix_tokens=32) for t in (0, 5))))
     assert [r.cached for r in run.requests] == [0, 16]
 
 
@@ -199,6 +199,29 @@ def test_a_forgotten_prefix_is_computed_again() -> None:
     requests = of(ask(40, 1, **share), ask(90, 1, at=5.0), ask(40, 1, at=10.0, **share))
     assert [r.cached for r in simulate(vllm(block_size=16, blocks=6), requests).requests] == [0, 0, 0]
     assert [r.cached for r in simulate(vllm(block_size=16, blocks=9), requests).requests] == [0, 0, 32]
+
+
+def test_a_hit_takes_a_prefixs_first_blocks_out_of_the_queue() -> None:
+    # Ten blocks. Request 1 computes four of a prefix, 2 shares the first two; 1 goes (blocks 3 and 4 are free),
+    # a stranger gives one back, 2 goes. Request 3 hits blocks 1 and 2: 3 and 4 stay in front of the stranger's.
+    kv, prefix = Pool(10), Owner(64)
+    kv.take(5)
+    kv.grow(prefix, 1, 4)
+    kv.hold(prefix, 2, 2)
+    kv.leave(prefix, 1)
+    kv.put(1)
+    kv.leave(prefix, 2)
+    assert (kv.free, prefix.cached, prefix.held) == (10, 4, 0)
+    kv.hold(prefix, 3, 2)
+    assert kv.free == 8
+    kv.take(6)
+    assert prefix.cached == 3, "five blocks never used, then block 4"
+    kv.take(1)
+    assert prefix.cached == 2
+    kv.take(1)
+    assert (prefix.cached, kv.free) == (2, 0)
+    with pytest.raises(RuntimeError, match="1 blocks wanted, 0 free"):
+        kv.take(1)
 
 
 def test_nothing_is_hit_with_the_cache_off() -> None:
@@ -596,9 +619,7 @@ def test_sglang_names_labels_and_buckets_are_those_of_recorded_pages() -> None:
     for name in ("mixed", "aborted", "retracted", "overload-queue", "prefix-hit"):
         recorded |= series_of((folder / name / "after.prom").read_text())
     shared = {"prefix_group": 1, "prefix_tokens": 40}
-    requests = of(
-        ask(50, 9, **shared), ask(50, 9, 2.0, disconnect_after_tokens=4, **shared), ask(300, 3, 3.0)
-    )
+    requests = of(ask(50, 9, **shared), ask(50, 9, 2.0, disconnect_after_tokens=4, **shared), ask(300, 3, 3.0))
     run = simulate(sglang(), requests)
     assert series_of(page_text(snapshots(run, [run.seconds])[0])) - recorded == set()
 
@@ -655,7 +676,7 @@ def test_counterfactuals_change_what_they_say() -> None:
 def test_pooled_truth_adds_up() -> None:
     runs = [drawn("vllm", seed)[1] for seed in (1, 2)]
     one, two = (true_values(run) for run in runs)
-    both = pool([one, two])
+    both = add_up([one, two])
     assert both.prefill_share == pytest.approx(
         (one.prefill_seconds + two.prefill_seconds)
         / (one.prefill_seconds + two.prefill_seconds + one.decode_seconds + two.decode_seconds)

@@ -209,9 +209,7 @@ def simulate_plainly(setting: VllmSetting, workload: Workload) -> tuple[list[Pla
 
 def assert_same(run: Run, plain: list[Plain], ends: list[float]) -> None:
     for name in ("scheduled", "first", "last"):
-        np.testing.assert_allclose(
-            run.column(name), [getattr(r, name) for r in plain], rtol=1e-9, err_msg=name
-        )
+        np.testing.assert_allclose(run.column(name), [getattr(r, name) for r in plain], rtol=1e-9, err_msg=name)
     assert [r.preemptions for r in run.requests] == [r.preemptions for r in plain]
     assert [r.cached for r in run.requests] == [r.cached for r in plain]
     np.testing.assert_allclose(run.steps["end"], ends, rtol=1e-9)
@@ -279,9 +277,7 @@ def test_shared_prefixes_in_a_small_pool_are_scheduled_alike(reserve: bool) -> N
 
 
 def test_a_threshold_with_prompts_in_progress_is_scheduled_alike() -> None:
-    workload = make_workload(
-        seed=2, count=80, prompts=Lengths(900, sigma=1.0), outputs=Lengths(20), clients=24
-    )
+    workload = make_workload(seed=2, count=80, prompts=Lengths(900, sigma=1.0), outputs=Lengths(20), clients=24)
     setting = VllmSetting(machine=Machine(law=LAW, jitter=0.2, seed=4), budget=400, seats=24, threshold=150)
     plain, ends = simulate_plainly(setting, workload)
     assert_same(simulate_vllm(setting, workload), plain, ends)

@@ -24,9 +24,7 @@ class CostLaw(Protocol):
     @property
     def name(self) -> str: ...
 
-    def step_seconds(
-        self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float
-    ) -> float:
+    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
         """Seconds of one step."""
         ...
 
@@ -46,9 +44,7 @@ class Linear:
     pair_seconds: float
     name: str = "linear"
 
-    def step_seconds(
-        self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float
-    ) -> float:
+    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
         decode = self.base_seconds + self.stream_seconds * decode_tokens + self.context_seconds * context
         if not prefill_tokens:
             return decode
@@ -73,9 +69,7 @@ class Roofline:
     pair_seconds: float
     name: str = "roofline"
 
-    def step_seconds(
-        self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float
-    ) -> float:
+    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
         memory = self.weights_seconds + self.kv_seconds * context
         work = self.token_seconds * (decode_tokens + prefill_tokens) + self.pair_seconds * (context + pairs)
         return self.overhead_seconds + (memory if memory >= work else work)
@@ -125,9 +119,7 @@ class Graphs:
             return self.base_seconds + self.row_seconds * self._padded[rows]
         return self.base_seconds + self.eager_seconds + self.row_seconds * rows
 
-    def step_seconds(
-        self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float
-    ) -> float:
+    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
         if not prefill_tokens:
             return self._decode_seconds(decode_tokens) + self.context_seconds * context
         decode = self.base_seconds + self.row_seconds * decode_tokens + self.context_seconds * context

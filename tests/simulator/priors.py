@@ -102,9 +102,7 @@ class _Draw:
         return bool(self.rng.random() < share)
 
 
-def random_setting(
-    seed: int, priors: Priors | None = None, *, engine: Literal["vllm", "sglang"] = "vllm"
-) -> Scenario:
+def random_setting(seed: int, priors: Priors | None = None, *, engine: Literal["vllm", "sglang"] = "vllm") -> Scenario:
     """A whole setting; the same seed and priors always give the same one."""
     priors, draw = priors or Priors(), _Draw(seed)
     law = _law(draw, priors)

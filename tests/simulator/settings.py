@@ -124,9 +124,7 @@ class Jitter:
         self._next += count
 
 
-def emissions(
-    seed: int, index: int, tokens: int, draft_tokens: int, acceptance: float
-) -> tuple[list[int], list[int]]:
+def emissions(seed: int, index: int, tokens: int, draft_tokens: int, acceptance: float) -> tuple[list[int], list[int]]:
     """(tokens out, drafts accepted) of each verified step of one request that has ``tokens`` to come.
 
     A step gives the accepted drafts and one more token; the last one is cut at the end of the answer, while

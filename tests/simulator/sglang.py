@@ -211,9 +211,7 @@ class _Sglang(Engine):
         def said(seat: Seat) -> int:
             return streams.context_of(seat) - seat.request.prompt_tokens + 1
 
-        order = sorted(
-            streams.seats.values(), key=lambda s: (said(s), -s.request.prompt_tokens), reverse=True
-        )
+        order = sorted(streams.seats.values(), key=lambda s: (said(s), -s.request.prompt_tokens), reverse=True)
         while len(order) > 1 and pool.free < len(order) * _RETRACT_STEPS:
             seat = order.pop()
             self.retractions.append((self.now, seat.request.prompt_tokens, said(seat)))

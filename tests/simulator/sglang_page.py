@@ -83,9 +83,7 @@ def _scheduler_counters(sheet: Sheet, run: Run, base: Labels) -> None:
         return f"sglang:{name}"
 
     ends_of, cached, computed, cached_again, computed_again = prefills.T
-    name = family(
-        "prefill_effective_tokens_total", "Prefill tokens, retracted requests left out.", always=True
-    )
+    name = family("prefill_effective_tokens_total", "Prefill tokens, retracted requests left out.", always=True)
     sheet.count(name, ends_of, computed - computed_again, mode="input")
     sheet.count(name, ends_of, cached - cached_again, mode="device_hit")
     for mode in ("host_hit", "storage_hit"):

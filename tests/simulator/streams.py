@@ -81,9 +81,7 @@ class Seat:
 class Streams:
     """The decoding requests of one engine."""
 
-    def __init__(
-        self, *, block_size: int, draft_tokens: int = 0, acceptance: float = 0.0, seed: int = 0
-    ) -> None:
+    def __init__(self, *, block_size: int, draft_tokens: int = 0, acceptance: float = 0.0, seed: int = 0) -> None:
         self.block_size = block_size
         self.draft_tokens = draft_tokens
         self.acceptance = acceptance

@@ -80,7 +80,7 @@ class Truth:
     def stretch_share(self) -> float:
         """Share of decode seconds that the same steps would not have taken without prompt tokens."""
         whole = self.gap_seconds - self.interrupted_seconds
-        return max(0.0, 1.0 - self.bare_gap_seconds / whole)
+        return 1.0 - min(self.bare_gap_seconds, whole) / whole
 
     @property
     def prefix_hit_share(self) -> float:

@@ -80,9 +80,7 @@ def _gauges(sheet: Sheet, run: Run, setting: VllmSetting, base: Labels) -> None:
 
     gauge("num_requests_running", "running", "Number of requests in model execution batches.")
     gauge("num_requests_waiting", "waiting", "Number of requests waiting to be processed.")
-    gauge(
-        "kv_cache_usage_perc", "used_blocks", "KV-cache usage. 1 means 100 percent usage.", 1 / setting.blocks
-    )
+    gauge("kv_cache_usage_perc", "used_blocks", "KV-cache usage. 1 means 100 percent usage.", 1 / setting.blocks)
     name = "vllm:num_requests_waiting_by_reason"
     sheet.family(name, "gauge", "Number of waiting requests by reason: capacity or deferred.", base)
     sheet.gauge(name, ends, steps["waiting"], reason="capacity")
@@ -146,9 +144,7 @@ def _counters(sheet: Sheet, run: Run, setting: VllmSetting, base: Labels) -> Non
     sheet.count(name, first, cached, source="device")
     for source in ("host", "p2p", "disk", "external_unspecified"):
         sheet.constant(name, 0, source=source)
-    sheet.count(
-        family("generation_tokens_total", "Number of generation tokens processed."), ends, steps["generated"]
-    )
+    sheet.count(family("generation_tokens_total", "Number of generation tokens processed."), ends, steps["generated"])
     name = family("request_success_total", "Count of successfully processed requests.")
     ended = run.column("ended")
     for code, reason in enumerate(("stop", "length")):
@@ -209,12 +205,8 @@ def _histograms(sheet: Sheet, run: Run, setting: VllmSetting, layout: Layout, ba
         generated,
         tokens,
     )
-    of_finished(
-        "request_params_n", "Histogram of the n request parameter.", np.ones(count), (1, 2, 5, 10, 20)
-    )
-    of_finished(
-        "request_params_max_tokens", "Histogram of the max_tokens request parameter.", "max_tokens", tokens
-    )
+    of_finished("request_params_n", "Histogram of the n request parameter.", np.ones(count), (1, 2, 5, 10, 20))
+    of_finished("request_params_max_tokens", "Histogram of the max_tokens request parameter.", "max_tokens", tokens)
     seen = ~np.isnan(first)
     sheet.observe(
         family("time_to_first_token_seconds", "Histogram of time to first token in seconds."),

@@ -25,6 +25,7 @@ __all__ = [
     "requests",
     "speculation",
     "steps",
+    "stretch",
     "time",
     "tokens",
 ]
