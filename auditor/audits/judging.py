@@ -60,13 +60,14 @@ def judge(
 
 
 def shown(number: float | None, unit: str = "") -> str:
-    """A number for a sentence: three to four significant digits, no exponent for counts."""
-    if number is None:
-        return "no limit"
-    if number in (float("inf"), float("-inf")):
+    """A number for a sentence: whole counts whole, else three significant digits; thousands parted, no exponent."""
+    if number is None or number in (float("inf"), float("-inf")):
         return "no limit"
     if number == int(number) and abs(number) < 1e15:
-        return f"{int(number):,}" if abs(number) >= 10000 else str(int(number))
+        return f"{int(number):,}"
+    if 100 <= abs(number) < 1e15:
+        digits = len(str(int(abs(number))))
+        return f"{round(number, 3 - digits):,.0f}"
     return f"{number:.3g}"
 
 

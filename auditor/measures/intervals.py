@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from auditor.measures.histogram import middle_squares, upper_squares
 from auditor.model import Histogram
+from auditor.quantiles import student_quantile
 
 Z95 = 1.959963984540054
 
@@ -29,26 +30,8 @@ def wilson(successes: float, n: float) -> Interval | None:
 
 
 def student_975(df: float) -> float | None:
-    """The 97.5 % quantile of Student's t; None below one degree of freedom.
-
-    Above three degrees the Cornish-Fisher series in 1/df (Abramowitz and Stegun 26.7.5), right to 0.2 %; below,
-    log-linear between the exact values at 1, 2 and 3 degrees, which errs to the wide side.
-    """
-    if df < 1:
-        return None
-    if df < 3:
-        exact = {1: math.log(12.7062), 2: math.log(4.30265), 3: math.log(3.18245)}
-        left = math.floor(df)
-        share = (1 / left - 1 / df) / (1 / left - 1 / (left + 1))
-        return math.exp(exact[left] + (exact[left + 1] - exact[left]) * share)
-    z = Z95
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / df ** (i + 1) for i, term in enumerate(terms))
+    """The 97.5 % quantile of Student's t; None below one degree of freedom."""
+    return student_quantile(0.975, df)
 
 
 def share_of_sums(x: Histogram, y: Histogram, whole: Histogram | None) -> Interval | None:

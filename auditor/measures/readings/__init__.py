@@ -9,6 +9,7 @@ from auditor.measures.readings import (
     requests,
     speculation,
     steps,
+    stretch,
     time,
     tokens,
 )
