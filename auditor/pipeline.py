@@ -15,6 +15,7 @@ from auditor.measures.flags import find_flags
 from auditor.measures.identities import identities, running_at_both_ends
 from auditor.measures.readings import READINGS
 from auditor.measures.readings.distributions import slo_share
+from auditor.measures.readings.tokens import external_kv_share
 from auditor.measures.reduce import reduce_target
 from auditor.measures.settings import page_settings, resolve_settings
 from auditor.measures.subject import Subject, WindowFacts, group_parts, part_summary
@@ -188,6 +189,8 @@ def read_subject(subject: Subject, options: Options) -> Readings:
         facts["settings_disagree"] = list(subject.disagreements)
     facts["requests_running_at_both_ends"] = running_at_both_ends(subject)
     facts["identities"] = identities(subject)
+    if subject.has("prompt_tokens_by_source"):
+        facts["external_kv_share"] = external_kv_share(subject)
     return Readings(
         labels=subject.labels,
         window_kind=subject.window.kind,

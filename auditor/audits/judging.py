@@ -59,7 +59,7 @@ def judge(
     return "undecided", f"{limit} lies inside the interval {shown(low)} .. {shown(high)}"
 
 
-def shown(number: float | None, unit: str = "") -> str:
+def shown(number: float | None) -> str:
     """A number for a sentence: whole counts whole, else three significant digits; thousands parted, no exponent."""
     if number is None or number in (float("inf"), float("-inf")):
         return "no limit"

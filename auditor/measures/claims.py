@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -45,8 +46,17 @@ def _is_near(claimed: float, reading: Reading) -> bool:
     if reading.value is not None:
         return abs(claimed - reading.value) <= WITHIN * max(abs(reading.value), 1e-12)
     if reading.state == "bounded" and reading.low is not None and reading.high is not None:
-        return reading.low * (1 - WITHIN) <= claimed <= reading.high * (1 + WITHIN)
+        # Inside limits only where they are narrow enough that any value in them is near.
+        return reading.high * (1 - WITHIN) <= claimed <= reading.low * (1 + WITHIN)
     return False
+
+
+def _may_be(claimed: float, reading: Reading) -> bool:
+    if reading.state != "bounded":
+        return False
+    low = -math.inf if reading.low is None else reading.low
+    high = math.inf if reading.high is None else reading.high
+    return low * (1 - WITHIN) <= claimed <= high * (1 + WITHIN)
 
 
 def check_claims(readings: Readings, claims: Mapping[str, float]) -> tuple[Claim, ...]:
@@ -62,6 +72,8 @@ def _check(readings: Readings, name: str, claimed: float) -> Claim:
     verdict: bool | None
     if set(matches) & {kind.right, *kind.same}:
         verdict = True
+    elif _may_be(claimed, right):
+        verdict = None
     elif matches or right.has_value or right.state == "bounded":
         verdict = False
     else:
@@ -77,13 +89,17 @@ def _check(readings: Readings, name: str, claimed: float) -> Claim:
 
 
 def _words(name: str, claimed: float, matches: tuple[str, ...], verdict: bool | None, right: Reading) -> str:
-    beside = (
-        f"{right.name} is {right.value:.4g} {right.unit}"
-        if right.value is not None
-        else f"{right.name} has no value here: {right.reason or right.state}"
-    )
+    if right.value is not None:
+        beside = f"{right.name} is {right.value:.4g} {right.unit}"
+    elif right.state == "bounded":
+        low, high = ("?" if v is None else f"{v:.4g}" for v in (right.low, right.high))
+        beside = f"{right.name} lies between {low} and {high} {right.unit}"
+    else:
+        beside = f"{right.name} has no value here: {right.reason or right.state}"
     if verdict is True:
         return f"{name} {claimed:g} is {', '.join(matches)}, as its name says"
+    if verdict is None and right.state == "bounded":
+        return f"{name} {claimed:g} cannot be told from this window: {beside}"
     if matches:
         return f"{name} {claimed:g} is {', '.join(matches)}: not a {name.replace('_', ' ')}; {beside}"
     return f"{name} {claimed:g} is no reading of this window; {beside}"

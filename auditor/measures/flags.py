@@ -18,8 +18,8 @@ from auditor.measures.readings.steps import (
     prompts_in_progress,
     several_front_ends,
 )
-from auditor.measures.readings.time import agree, impossible_time
-from auditor.measures.readings.tokens import INFLATION_TOLERANCE, cache_is_off, demand, lookups
+from auditor.measures.readings.time import agree, extrapolation_error, impossible_time
+from auditor.measures.readings.tokens import INFLATION_TOLERANCE, cache_is_off, demand, external_kv_share, lookups
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Gauge
 
@@ -224,11 +224,9 @@ def steps_per_front_end(s: Subject) -> str | None:
 @flag
 def decode_node(s: Subject) -> str | None:
     """External KV transfer makes up at least 95 % of prompt tokens: a decode node of a disaggregated pair."""
-    split = s.counter("prompt_tokens_by_source").split
-    total = sum(split.values())
-    external = split.get("external_kv_transfer", 0.0)
-    if total > 0 and external >= 0.95 * total:
-        return f"{external / total:.0%} of prompt tokens came by KV transfer: their prefill is on another page"
+    share = external_kv_share(s)
+    if share is not None and share >= 0.95:
+        return f"{share:.0%} of prompt tokens came by KV transfer: their prefill is on another page"
     return None
 
 
@@ -281,7 +279,7 @@ def finish_counts_disagree(s: Subject) -> str | None:
     if len(counts) < 2:
         return None
     low, high = min(counts.values()), max(counts.values())
-    if agree(low, high, max(high, 1)):
+    if agree(low, high, max(high, 1), extrapolation_error(s)):
         return None
     return ", ".join(f"{value:g} {words}" for words, value in counts.items())
 

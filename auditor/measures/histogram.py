@@ -141,7 +141,8 @@ def merge(parts: list[Histogram]) -> Histogram:
     total = math.fsum(h.count for h in parts)
     rebuilt = any(h.rebuilt_sum for h in parts)
     flaw = next((h.flaw for h in parts if h.flaw), None)
-    layouts = {h.edges for h in parts if h.count > 0 or h.edges}
+    # A part without observations adds nothing, so its layout spoils nothing.
+    layouts = {h.edges for h in parts if h.count > 0} or {h.edges for h in parts if h.edges}
     if flaw is None and len(layouts) > 1:
         flaw = (
             f"{len(parts)} parts with {len(layouts)} different bucket layouts: counts and sums are added, "
@@ -152,6 +153,6 @@ def merge(parts: list[Histogram]) -> Histogram:
     edges = next(iter(layouts))
     counts = [0.0] * len(edges)
     for h in parts:
-        if h.edges:
+        if h.edges == edges:
             counts = [a + b for a, b in zip(counts, h.counts, strict=True)]
     return Histogram(edges, tuple(counts), total_sum, total, None, rebuilt)

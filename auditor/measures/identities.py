@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.measures.readings.time import agree
+from auditor.measures.readings.time import agree, extrapolation_error
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Gauge, Histogram
 
@@ -12,9 +12,10 @@ from auditor.model import Gauge, Histogram
 def identities(s: Subject) -> list[dict[str, Any]]:
     """Each identity that could be checked: its name, the two figures, and whether they agree."""
     out: list[dict[str, Any]] = []
+    slack = extrapolation_error(s)
 
     def check(name: str, a: float, b: float, events: float, *, at_most: bool = False) -> None:
-        holds = a <= b or agree(a, b, events) if at_most else agree(a, b, events)
+        holds = (at_most and a <= b) or agree(a, b, events, slack)
         out.append({"identity": name, "left": a, "right": b, "holds": holds})
 
     def histogram(name: str) -> Histogram | None:
@@ -29,7 +30,7 @@ def identities(s: Subject) -> list[dict[str, Any]]:
     )
     if prefill and decode and inference and inference.count > 0 and prefill.count == decode.count == inference.count:
         check("prefill + decode = inference", prefill.sum + decode.sum, inference.sum, inference.count)
-    if inference and e2e and inference.count > 0 and agree(inference.count, e2e.count, max(1.0, e2e.count)):
+    if inference and e2e and inference.count > 0 and agree(inference.count, e2e.count, max(1.0, e2e.count), slack):
         check("inference within end to end", inference.sum, e2e.sum, inference.count, at_most=True)
     if s.has("prompt_tokens_by_source") and s.has("prompt_tokens"):
         prompt = s.increase("prompt_tokens")
@@ -57,7 +58,7 @@ def identities(s: Subject) -> list[dict[str, Any]]:
                         "left": done,
                         "right": h.count,
                         # Judged like request-accounting: a few requests of many do not make a page untrue.
-                        "holds": abs(done - h.count) <= max(1.0, 0.02 * max(done, h.count)),
+                        "holds": abs(done - h.count) <= max(1.0, max(0.02, slack) * max(done, h.count)),
                     }
                 )
     for part in s.parts:

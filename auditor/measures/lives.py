@@ -73,7 +73,7 @@ def find_lives(target: TargetWindow, engine: Engine) -> Lives:
     steady: dict[ProcessKey, list[bool]] = {(): [False] * pages}
     fallen: list[tuple[int, tuple[float | None, ...]]] = []
     starts: list[float | None] = [None] * pages
-    has_created = False
+    has_created = back = False
     for s in target.series:
         if s.name == PROCESS_START:
             starts = [v if a is None else a for a, v in zip(starts, s.values, strict=True)]
@@ -93,10 +93,10 @@ def find_lives(target: TargetWindow, engine: Engine) -> Lives:
                 continue
             if created:
                 moved[key][i] = True
+                back = back or now < before
             elif now < before:
                 falls[key][i] = True
                 fallen.append((i, s.values))
-    back = False
     for i in range(1, pages):
         a, b = starts[i - 1], starts[i]
         if a is None or b is None:
@@ -120,7 +120,7 @@ def find_lives(target: TargetWindow, engine: Engine) -> Lives:
     alternates = back and pages > 2
     if back:
         seen = sorted({v for v in starts if v is not None})
-        evidence = f"the process start time goes back ({len(seen)} different start times)"
+        evidence = "the process start time goes back" + (f" ({len(seen)} different start times)" if seen else "")
     climbed = _fell_and_rose(fallen, pages)
     if climbed:
         alternates, evidence = True, evidence or "counters fall and rise again between scrapes"

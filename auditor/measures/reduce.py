@@ -19,6 +19,10 @@ from auditor.model import Counter, Gauge, Histogram, Info, Part, Quantity, Serie
 PartKey = tuple[str | None, str | None]
 """Model and rank."""
 
+LARGEST = 1e30
+"""No counter of an engine gets this far; beyond it sums and squares overflow."""
+BARE = "bare"
+"""A counter that stands without ``_total`` on the page."""
 AGREE = 0.005
 """Two names of one thing agree within one unit or this share."""
 
@@ -64,7 +68,7 @@ def _declared_names(engine: Engine, form: str) -> dict[str, list[tuple[Declarati
             else:
                 out[name].append((declaration, position, ""))
                 if declaration.kind == "counter" and name.endswith("_total"):
-                    out[name.removesuffix("_total")].append((declaration, position, ""))
+                    out[name.removesuffix("_total")].append((declaration, position, BARE))
     return out
 
 
@@ -183,6 +187,11 @@ class _Builder:
         doubles: dict[str, str] = {}
         for name, positions in found.items():
             declaration = self.engine.quantities[name]
+            for points in positions.values():
+                # One counter with and without its suffix is one counter.
+                bare = points.pieces.pop(BARE, None)
+                if bare and not points.pieces.get(""):
+                    points.pieces[""] = bare
             newest = min(positions)
             forms[name] = self.engine.exported(declaration.series[newest], self.target.form)
             flaw = _bad_value(declaration, positions[newest])
@@ -429,6 +438,8 @@ def make_histogram(
     edges = tuple(sorted(cumulative))
     if not edges:
         return Histogram((), (), total, count or 0.0, flaw or "the page has no buckets for it", rebuilt_sum)
+    if edges[0] < 0:
+        flaw = flaw or "it has a bucket below zero"
     if not math.isinf(edges[-1]):
         flaw = flaw or "its last bucket (le=+Inf) is missing"
     top = cumulative[edges[-1]]
@@ -450,9 +461,10 @@ def make_histogram(
 
 def _edge(text: str) -> float | None:
     try:
-        return float(text)
+        edge = float(text)
     except ValueError:
         return None
+    return None if math.isnan(edge) else edge
 
 
 def _bad_value(declaration: Declaration, points: _Points) -> str | None:
@@ -465,8 +477,10 @@ def _bad_value(declaration: Declaration, points: _Points) -> str | None:
                     return f"{s.name} is NaN on the page"
                 if math.isinf(v):
                     return f"{s.name} is infinite on the page"
-                if v < 0 and declaration.kind in ("counter", "histogram"):
+                if v < 0:
                     return f"{s.name} is negative on the page ({v:g})"
+                if v > LARGEST:
+                    return f"{s.name} is {v:g} on the page: no engine counts that far"
     return None
 
 

@@ -39,10 +39,10 @@ def build_target(
         return TargetWindow(address, "not_an_engine", reason=reason, times=times, samples_read=samples_read)
     engine, form = recognised[-1]
     for found in recognised[:-1]:
-        if found is None or found[0] is not engine:
-            other = found[0].title if found else "no known engine"
+        if found is None or found[0] is not engine or found[1] != form:
+            other = "no known engine" if found is None else f"{found[0].title} ({found[1].prefix})"
             return _mismatch(
-                address, f"the first page is of {other}, the last one of {engine.title}", times, saved=saved
+                address, f"one page is of {other}, the last one of {engine.title} ({form.prefix})", times, saved=saved
             )
     if _is_router_copy(last_page, engine, form):
         reason = (
@@ -82,10 +82,11 @@ def _check_lives(target: TargetWindow, engine: Engine, *, saved: bool) -> Target
     elif lives.fell_without_restart:
         if saved:
             raise UsageError(
-                f"{target.address}: counters fall from the first page to the next while the process is the same: "
-                "are the pages in the wrong order?"
+                f"{target.address}: {lives.evidence or 'counters fall while the process is the same'} from one page "
+                "to the next: are the pages in the wrong order?"
             )
-        reason = "not one process: counters fall while the start time stands still; audit the replicas behind it"
+        why = lives.evidence or "counters fall while the start time stands still"
+        reason = f"not one process: {why}; the address is a balancer, audit the replicas behind it"
     else:
         return target
     return TargetWindow(

@@ -55,10 +55,11 @@ def _spread(values: Sequence[float]) -> float | None:
 
 
 def group_repeats(boots: Sequence[KnownBoot]) -> tuple[Repeats, ...]:
-    """Boots by configuration, in order of appearance, without incomplete ones and pools set by hand."""
+    """Boots by configuration, in order of appearance, without those that have no pool to compare."""
     groups: dict[tuple[tuple[str, str], ...], list[KnownBoot]] = {}
     for boot in boots:
-        if boot.by_hand or (boot.state == "incomplete" and boot.kv_pool_tokens is None):
+        refused_for_kv = boot.refusal is not None and boot.refusal.kind in ("kv_too_small", "pool_below_context")
+        if boot.by_hand or (boot.kv_pool_tokens is None and not refused_for_kv):
             continue
         groups.setdefault(tuple(sorted(configuration(boot).items())), []).append(boot)
     return tuple(Repeats(dict(key), tuple(members)) for key, members in groups.items())

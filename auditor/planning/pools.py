@@ -133,7 +133,8 @@ def pool_gib(boot: KnownBoot, boots: Sequence[KnownBoot]) -> tuple[float | None,
     printed memory.
     """
     if boot.refusal is not None:
-        return boot.refusal.available_gib, "printed in the refusal"
+        about_kv = boot.refusal.kind == "kv_too_small"
+        return (boot.refusal.available_gib, "printed in the refusal") if about_kv else (boot.kv_gib, "printed")
     requests, needed = full_requests(boot), needed_gib(boots, setting_of(boot, "context"))
     if requests is not None and needed is not None:
         return (

@@ -228,7 +228,9 @@ def length_share_large_cap(s: Subject) -> Found:
         output = s.histogram("output_length_tokens")
         if output.edges:
             reached = min(length, _may_have_reached_cap(caps, output, s.options.short_cap))
-    low = max(0.0, length - short_high) / large_most
+    # Requests without a cap on the page may be among those cut off; the share of the rest falls as short ones rise.
+    uncapped = max(0.0, s.increase("finished_requests") - caps.count)
+    low = max(0.0, length - uncapped - short_high) / large_least if large_least > 0 else 0.0
     high = min(1.0, reached / large_least) if large_least > 0 else 1.0
     low = min(low, high)
     if math.isclose(low, high, abs_tol=1e-12):

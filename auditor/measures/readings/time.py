@@ -13,13 +13,23 @@ from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
 
 OVERLAP = "request-seconds: requests overlap, so this is not engine time"
+FEW_QUEUED = "where few requests make up the share its interval is too narrow"
 IDENTITY_TOLERANCE = 0.005
 
 
-def agree(a: float, b: float, events: float) -> bool:
-    """Two figures for one thing agree within one event or 0.5 %, whichever is larger."""
+def agree(a: float, b: float, events: float, slack: float = 0.0) -> bool:
+    """Two figures for one thing agree within one event or 0.5 %, whichever is larger, or within ``slack``."""
     larger = max(abs(a), abs(b))
-    return abs(a - b) <= max(IDENTITY_TOLERANCE, 1 / events if events > 0 else 1.0) * larger + 1e-9
+    return abs(a - b) <= max(IDENTITY_TOLERANCE, slack, 1 / events if events > 0 else 1.0) * larger + 1e-9
+
+
+def extrapolation_error(s: Subject) -> float:
+    """Share by which two increases of one window may differ because a metrics server extrapolates them."""
+    if not s.window.estimated:
+        return 0.0
+    if not s.window.step_seconds or not s.window.seconds:
+        return 0.02
+    return min(1.0, s.window.step_seconds / s.window.seconds)
 
 
 def impossible_time(s: Subject) -> str | None:
@@ -33,10 +43,12 @@ def impossible_time(s: Subject) -> str | None:
     inference = s.histogram("inference_seconds")
     if inference.rebuilt_sum:
         return None
+    slack = extrapolation_error(s)
     if s.has("e2e_seconds"):
         e2e = s.histogram("e2e_seconds")
-        like = agree(inference.count, e2e.count, max(e2e.count, 1))
-        if like and inference.sum > e2e.sum and not agree(inference.sum, e2e.sum, inference.count):
+        # Fewer requests cannot have taken longer either; more of them may have.
+        like = inference.count <= e2e.count or agree(inference.count, e2e.count, max(e2e.count, 1), slack)
+        if like and inference.sum > e2e.sum and not agree(inference.sum, e2e.sum, inference.count, slack):
             return (
                 f"inference time {inference.sum:.6g} s is above the end-to-end time {e2e.sum:.6g} s that contains it: "
                 "requests aborted before they ran put the host's uptime into these sums"
@@ -44,7 +56,8 @@ def impossible_time(s: Subject) -> str | None:
     if s.has("prefill_seconds") and s.has("decode_seconds"):
         prefill, decode = s.histogram("prefill_seconds"), s.histogram("decode_seconds")
         both = prefill.sum + decode.sum
-        if prefill.count == inference.count == decode.count and not agree(both, inference.sum, inference.count):
+        same = prefill.count == inference.count == decode.count
+        if same and not agree(both, inference.sum, inference.count, slack):
             return f"prefill + decode is {both:.6g} s, inference {inference.sum:.6g} s: they should be equal"
     return None
 
@@ -163,7 +176,9 @@ def queue_share(s: Subject) -> Found:
     interval = None
     if s.has("inference_seconds"):
         interval = share_of_sums(queue, s.histogram("inference_seconds"), None)
-    return _with_interval(value, interval, queue.count, sources)
+    low, high = interval if interval is not None else (None, None)
+    caveats = (OVERLAP, FEW_QUEUED) if interval is not None and value < 0.5 else (OVERLAP,)
+    return Found(value, low, high, queue.count, sources, caveats)
 
 
 def _mean(s: Subject, name: str) -> Found:
@@ -214,7 +229,8 @@ def hidden_wait_share(s: Subject) -> Found:
     inside = sum(_phase(s, name).sum for name in sources[1:])
     if e2e.rebuilt_sum:
         raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
-    if not agree(e2e.count, s.histogram("prefill_seconds").count, max(1.0, e2e.count)):
+    slack = extrapolation_error(s)
+    if not agree(e2e.count, s.histogram("prefill_seconds").count, max(1.0, e2e.count), slack):
         raise Missing(
             "invalid",
             f"{e2e.count:g} requests in the end-to-end histogram, "
@@ -223,7 +239,7 @@ def hidden_wait_share(s: Subject) -> Found:
         )
     value = ratio(e2e.sum - inside, e2e.sum, "no request finished in the window", sources)
     if value < 0:
-        if not agree(e2e.sum, inside, e2e.count):
+        if not agree(e2e.sum, inside, e2e.count, slack):
             raise Missing(
                 "invalid",
                 f"phases add up to {inside:.6g} s, above {e2e.sum:.6g} s end to end",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from auditor.measures.histogram import count_at_most
-from auditor.measures.intervals import token_share
+from auditor.measures.intervals import token_share, wilson
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.subject import Missing, Subject
 
@@ -94,6 +94,17 @@ def _by_source(s: Subject) -> Computed:
     else:
         prompt = sum(split.values())
     return Computed(computed, prompt, "live", sources)
+
+
+def external_kv_share(s: Subject) -> float | None:
+    """Share of prompt tokens whose KV was computed on another node; None when no prompt token moved.
+
+    Raises:
+        Missing: the page has no prompt tokens by source.
+    """
+    split = s.counter("prompt_tokens_by_source").split
+    total = sum(split.values())
+    return split.get("external_kv_transfer", 0.0) / total if total > 0 else None
 
 
 def _of_finished(s: Subject) -> Computed:
@@ -309,7 +320,8 @@ def below_block_share(s: Subject) -> Found:
     low, high = count_at_most(lengths, block - 1)
     sources = ("prompt_length_tokens",)
     if low == high:
-        return Found(low / lengths.count, count=lengths.count, sources=sources)
+        a, b = wilson(low, lengths.count) or (None, None)
+        return Found(low / lengths.count, a, b, lengths.count, sources)
     return Found(
         None,
         low / lengths.count,

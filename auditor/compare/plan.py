@@ -1,0 +1,65 @@
+"""Before the test is run: how many repeats would show a change of x %."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from auditor.quantiles import student_quantile
+
+SIGMAS = 3.0
+MOST_RUNS = 1000
+
+
+def three_sigma_threshold(variation: float) -> float:
+    """The relative change that one run shows above noise: three times the coefficient of variation."""
+    return SIGMAS * variation
+
+
+def runs_by_three_sigma(variation: float, change: float) -> int:
+    """Runs until three standard errors are below the change: ceil((3 variation / change)^2), at least 1."""
+    return max(1, math.ceil((SIGMAS * variation / abs(change)) ** 2 - 1e-12))
+
+
+def runs_needed(variation: float, change: float) -> int | None:
+    """Repeats in each arm with which a 95 % interval leaves out 0 in nine tests of ten.
+
+    n >= 2 (t_.975 + t_.90)^2 (variation / change)^2 with t at 2 n - 2 degrees of freedom, solved by counting up; None
+    above a thousand. Needs the noise of whole repeats, not of counts.
+    """
+    if variation == 0:
+        return 2
+    ratio = variation / abs(change)
+    for n in range(2, MOST_RUNS + 1):
+        both, one = student_quantile(0.975, 2 * n - 2), student_quantile(0.90, 2 * n - 2)
+        if both is not None and one is not None and n >= 2 * (both + one) ** 2 * ratio**2:
+            return n
+    return None
+
+
+def variation_of(values: Sequence[float]) -> float | None:
+    """Coefficient of variation of repeats; None with fewer than two, or around 0."""
+    if len(values) < 2 or statistics.fmean(values) == 0:
+        return None
+    return statistics.stdev(values) / abs(statistics.fmean(values))
+
+
+def plan_document(values: Mapping[str, Sequence[float]], change: float) -> list[dict[str, Any]]:
+    """For each reading of one arm's repeats: its noise, what one run can show, and the repeats needed."""
+    rows = []
+    for reading, series in values.items():
+        variation = variation_of(series)
+        rows.append(
+            {
+                "reading": reading,
+                "repeats": len(series),
+                "variation": variation,
+                "shown_by_one_run": None if variation is None else three_sigma_threshold(variation),
+                "runs_by_three_sigma": None if variation is None else runs_by_three_sigma(variation, change),
+                "runs_needed": None if variation is None else runs_needed(variation, change),
+                "change": change,
+            }
+        )
+    return rows

@@ -1,0 +1,79 @@
+"""Cap one prompt's share of a step (long_prefill_token_threshold; 0 is off).
+
+What it touches: the chunk that counts is min(budget, threshold). A cap leaves room for other prompts and shortens the
+steps that long prompts stretch. It moves chunks about, so it cannot gain more than free prefill would.
+
+What it costs: long prompts take more steps, so their first token comes later. A threshold above the context is refused
+at boot. SGLang has no such setting.
+
+When it is not worth a test: the threshold is not below the budget and prompts fit one step anyway, or the ceiling is
+below --worth.
+"""
+
+from __future__ import annotations
+
+from auditor.levers.ceilings import (
+    PREFILL_NEEDS,
+    build,
+    decide,
+    engine_of,
+    exact,
+    not_applicable,
+    number_setting,
+    prefill_ceiling,
+    prefill_elsewhere,
+    prefill_words,
+    what_bounds,
+)
+from auditor.model import Lever, Options, Readings
+
+ID = "long-prefill-threshold"
+HAVE_IT = frozenset({"vllm"})
+COSTS = ("long prompts take more steps, so their first token comes later", "a threshold above the context is refused at boot")
+
+
+def lever(readings: Readings, options: Options) -> Lever:
+    engine = engine_of(readings)
+    if engine not in HAVE_IT:
+        return not_applicable(ID, f"{engine or 'this engine'} has no such setting")
+    elsewhere = prefill_elsewhere(readings)
+    if elsewhere is not None:
+        return not_applicable(ID, elsewhere)
+    budget, threshold = number_setting(readings, "budget"), number_setting(readings, "threshold")
+    longest = _longest_prompt(readings)
+    if budget is not None and not threshold and longest is not None and longest <= budget:
+        return build(
+            ID,
+            verdict="not_worth_a_test",
+            summary=f"no prompt was longer than {longest:g} tokens, so none needs a second step of {budget:g}; "
+            "a cap would only delay them",
+            ceiling=exact(1.0, 1.0),
+            costs=COSTS,
+            needs=("prompt_length_tokens",),
+        )
+    ceiling = prefill_ceiling(readings)
+    word = decide(ceiling.at_99, options)
+    text = prefill_words(readings, ceiling)
+    if threshold and budget is not None:
+        text += f"; chunks are min({budget:g}, {threshold:g}) = {min(budget, threshold):g} now"
+    return build(
+        ID,
+        verdict=word,
+        summary=text,
+        ceiling=ceiling,
+        touches=("steps that hold long prompts", "gaps of everybody in those steps"),
+        costs=COSTS,
+        needs=PREFILL_NEEDS,
+        settles="an A/B with a threshold of a quarter of the budget, watching gaps and the ttft of long prompts"
+        if word == "worth_a_test"
+        else what_bounds(readings, ceiling),
+    )
+
+
+def _longest_prompt(readings: Readings) -> float | None:
+    """Upper edge of the bucket with the longest finished prompt, where the distribution tells."""
+    lengths = readings.get("prompt_length_tokens")
+    if lengths is None:
+        return None
+    highest = lengths.extra.get("highest")
+    return float(highest) if isinstance(highest, int | float) else None

@@ -1,0 +1,55 @@
+"""Shorter answers: max_tokens, and whether the model reasons aloud.
+
+What it touches: decode time, and the batch that everybody shares. A reasoning mode multiplies output, so this belongs
+to the first questions on a page where decode dominates.
+
+What it costs: answers. A lower max_tokens cuts them; switching reasoning off changes them. Where answers are already
+cut off, their real length is hidden and every figure here is too small.
+
+When it is not worth a test: decode is next to none of the request time.
+"""
+
+from __future__ import annotations
+
+from auditor.levers.ceilings import build, decide, exact, not_applicable, times
+from auditor.model import Lever, Options, Readings
+
+ID = "output-tokens"
+COSTS = ("a lower max_tokens cuts answers", "switching reasoning off changes them")
+NEEDS = ("decode_share", "length_share")
+
+
+def lever(readings: Readings, options: Options) -> Lever:
+    if readings.has_flag("prefill_node"):
+        return not_applicable(ID, "a prefill node: decode runs elsewhere")
+    share = readings.get("decode_share")
+    if share is None or share.value is None:
+        return build(
+            ID,
+            verdict="undecided",
+            summary="the page does not say what share of time decode takes",
+            costs=COSTS,
+            needs=NEEDS,
+            settles="a window with finished requests",
+            reason=(share.reason if share is not None else None) or "decode time unknown",
+        )
+    plain = None if share.value >= 1 else 1 / (1 - share.value)
+    half = 1 / (1 - share.value / 2)
+    text = f"decode is {share.value:.1%} of request time; answers half as long: {times(half)} by plain arithmetic"
+    mean = readings.value("output_length_tokens")
+    if mean is not None:
+        text += f" (mean {mean:.0f} tokens"
+        cut = readings.value("length_share")
+        text += f", {cut:.0%} cut: their real length is hidden)" if cut is not None and cut >= 0.1 else ")"
+    text += "; reasoning mode multiplies output" if share.value >= 0.5 else ""
+    del plain
+    return build(
+        ID,
+        verdict=decide((1.0, None), options),
+        summary=text,
+        ceiling=exact(1.0, None, "shorter answers also thin out the batch: no limit on this page"),
+        touches=("decode time", "batch size"),
+        costs=COSTS,
+        needs=NEEDS,
+        settles="the same requests with reasoning off or a lower max_tokens",
+    )
