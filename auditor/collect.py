@@ -65,7 +65,7 @@ def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vo
     log = _log_window(inputs, vocabulary)
     if log is not None:
         return log
-    live = [t for t in inputs.targets if _is_address(t)]
+    live = [t for t in inputs.targets if is_address(t)]
     if inputs.window_seconds is not None:
         if len(live) != len(inputs.targets):
             raise UsageError("--window takes two scrapes of live servers; for saved pages use --before or --series")
@@ -87,7 +87,8 @@ def _check(inputs: Inputs) -> None:
         raise UsageError("--window is for live servers; the distance of two saved pages is --seconds N")
 
 
-def _is_address(target: str) -> bool:
+def is_address(target: str) -> bool:
+    """Whether a target is to be asked over the network, and is no file."""
     if target.startswith(("http://", "https://")):
         return True
     if target == STDIN or Path(target).exists():
@@ -171,14 +172,14 @@ def _series(inputs: Inputs, vocabulary: Vocabulary) -> Window:
 
 def _once(inputs: Inputs, vocabulary: Vocabulary) -> Window:
     """One page of each target: the servers' lives so far."""
-    live = [t for t in inputs.targets if _is_address(t)]
+    live = [t for t in inputs.targets if is_address(t)]
     fetched: dict[str, TargetWindow] = {}
     moment: float | None = None
     if live:
         from auditor.http import Client
         from auditor.sources.scrape import metrics_url, scrape_all
 
-        urls = _expand([metrics_url(t) for t in live], inputs)
+        urls = expand_addresses([metrics_url(t) for t in live], expand=inputs.expand_dns)
         with Client(inputs.transport) as client:
             for got in scrape_all(client, urls, vocabulary.wanted):
                 moment = got.at if got.at is not None else moment
@@ -214,7 +215,7 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
     from auditor.sources.scrape import metrics_url, scrape_all
 
     assert inputs.window_seconds is not None
-    urls = _expand([metrics_url(t) for t in targets], inputs)
+    urls = expand_addresses([metrics_url(t) for t in targets], expand=inputs.expand_dns)
     with Client(inputs.transport) as client:
         first = scrape_all(client, urls, vocabulary.wanted)
         if all(f.page is None for f in first):
@@ -261,9 +262,12 @@ def _wait(length: float, say: Progress) -> None:
             say(f"{left:.0f} s left")
 
 
-def _expand(urls: list[str], inputs: Inputs) -> list[str]:
-    """Replace names that resolve to several addresses by these addresses, where asked to."""
-    if not inputs.expand_dns:
+def expand_addresses(urls: list[str], *, expand: bool) -> list[str]:
+    """Replace names that resolve to several addresses by these addresses, where asked to.
+
+    A name that does not resolve is kept: asking it says why, and only that target fails.
+    """
+    if not expand:
         return urls
     from urllib.parse import urlsplit, urlunsplit
 
@@ -273,7 +277,12 @@ def _expand(urls: list[str], inputs: Inputs) -> list[str]:
     for url in urls:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        for address in resolve_addresses(parts.hostname or "", port):
+        try:
+            addresses = resolve_addresses(parts.hostname or "", port)
+        except EvidenceError:
+            out.append(url)
+            continue
+        for address in addresses:
             host = f"[{address}]" if ":" in address else address
             user = parts.netloc.rpartition("@")[0]
             out.append(urlunsplit(parts._replace(netloc=f"{user}@{host}:{port}" if user else f"{host}:{port}")))

@@ -123,6 +123,10 @@ class Window:
     coverage: float = 1.0
     restarts: int = 0
     warnings: tuple[str, ...] = ()
+    partial_response: str = ""
+    """What a metrics server warned about its own answers; empty where it did not."""
+    step_seconds: float | None = None
+    """Distance between the samples behind a range."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     source: str = ""
     """How the window was made, in words a report can print: ``t0.prom -> t1.prom``."""
@@ -205,6 +209,8 @@ class Part:
     quantities: Mapping[str, Quantity]
     slices: tuple[Slice, ...] = ()
     restarts: int = 0
+    pooled: bool = False
+    """Several engines, added up by a metrics server. What it holds is the total of what its sibling parts show."""
     multiprocess: bool = False
     """The page has neither ``process_*`` nor ``_created``: several front ends share it."""
     started_at: float | None = None
@@ -217,6 +223,8 @@ class Part:
     """Quantity that is on the page and cannot be used -> the reason."""
     doubles: Mapping[str, str] = field(default_factory=dict)
     """Quantity exported under two names -> empty, or how they disagree."""
+    copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Gauge exported once per process -> how many copies of one engine, and how many of them above 0 at the end."""
 
 
 # --------------------------------------------------------------------------- readings

@@ -11,6 +11,7 @@ from auditor.audits import load_audits
 from auditor.levers import load_levers
 from auditor.measures.claims import check_claims
 from auditor.measures.course import course_of
+from auditor.measures.engine_facts import engine_facts
 from auditor.measures.flags import find_flags
 from auditor.measures.identities import identities, running_at_both_ends
 from auditor.measures.readings import READINGS
@@ -102,6 +103,8 @@ def _subject(
         end=window.end,
         coverage=window.coverage,
         estimated=window.kind == "range" and not any(t.series for t in window.targets),
+        step_seconds=window.step_seconds,
+        partial_response=window.partial_response,
     )
     form = forms.get(parts[0].target, engine.prefix)
     subject = Subject(
@@ -189,6 +192,7 @@ def read_subject(subject: Subject, options: Options) -> Readings:
         facts["settings_disagree"] = list(subject.disagreements)
     facts["requests_running_at_both_ends"] = running_at_both_ends(subject)
     facts["identities"] = identities(subject)
+    facts.update(engine_facts(subject))
     if subject.has("prompt_tokens_by_source"):
         facts["external_kv_share"] = external_kv_share(subject)
     return Readings(

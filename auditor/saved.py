@@ -40,6 +40,8 @@ def window_to_json(window: Window, *, tool: str) -> dict[str, Any]:
             "coverage": window.coverage,
             "restarts": window.restarts,
             "warnings": list(window.warnings),
+            "partial_response": window.partial_response,
+            "step_seconds": window.step_seconds,
             "source": window.source,
         },
         "settings": {k: s.to_json() for k, s in window.settings.items()},
@@ -68,6 +70,8 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
             coverage=head.get("coverage", 1.0),
             restarts=head.get("restarts", 0),
             warnings=tuple(head.get("warnings", ())),
+            partial_response=head.get("partial_response", ""),
+            step_seconds=head.get("step_seconds"),
             settings={k: Setting(s["value"], s["source"]) for k, s in document.get("settings", {}).items()},
             source=head.get("source", ""),
         )
@@ -177,12 +181,14 @@ def _part_to_json(p: Part) -> dict[str, Any]:
         "quantities": _quantities_to_json(p.quantities),
         "slices": [[s.start, s.end, _quantities_to_json(s.quantities), s.restarted] for s in p.slices],
         "restarts": p.restarts,
+        "pooled": p.pooled,
         "multiprocess": p.multiprocess,
         "started_at": p.started_at,
         "forms": dict(p.forms),
         "units": dict(p.units),
         "flaws": dict(p.flaws),
         "doubles": dict(p.doubles),
+        "copies": {name: list(told) for name, told in p.copies.items()},
     }
 
 
@@ -198,10 +204,12 @@ def _part_from_json(d: Mapping[str, Any]) -> Part:
         quantities=quantities(d["quantities"]),
         slices=tuple(Slice(a, b, quantities(q), r) for a, b, q, r in d["slices"]),
         restarts=d["restarts"],
+        pooled=d.get("pooled", False),
         multiprocess=d["multiprocess"],
         started_at=d["started_at"],
         forms=d["forms"],
         units=d["units"],
         flaws=d["flaws"],
         doubles=d["doubles"],
+        copies={name: (int(a), int(b)) for name, (a, b) in d.get("copies", {}).items()},
     )

@@ -43,11 +43,13 @@ def find_binding_limit(readings: Readings) -> BindingLimit:
     """Say which limit holds requests back, or that the window does not tell."""
     running, waiting = peak(readings, "running_requests"), peak(readings, "waiting_requests")
     if readings.has_flag("kv_bound"):
-        return BindingLimit("kv_pool", f"the KV pool limits: {readings.facts.get('kv_bound', 'kv_bound')}")
+        return BindingLimit("kv_pool", f"the KV pool binds: {readings.facts.get('kv_bound', 'kv_bound')}")
     if readings.has_flag("gauges_stale"):
         return BindingLimit("unknown", "the gauges are stale")
     if running is None or waiting is None:
         return BindingLimit("unknown", "running and waiting requests are not on the page")
+    if waiting == 0 and running == 0:
+        return BindingLimit("unknown", f"idle {at_scrapes(readings)}, so the gauges do not tell which limit binds")
     if waiting == 0:
         return BindingLimit("none", f"no limit binds: nothing waits {at_scrapes(readings)}")
     deferred = readings.value("waiting_deferred_share")
@@ -58,7 +60,8 @@ def find_binding_limit(readings: Readings) -> BindingLimit:
 
 def _of_waiting(readings: Readings, running: float, waiting: float) -> BindingLimit:
     usage = peak(readings, "kv_usage_peak")
-    queue = f"{shown(waiting)} waiting, {shown(running)} running"
+    most = "at most " if readings.window_kind in ("series", "range") else ""
+    queue = f"{most}{shown(waiting)} waiting, {most}{shown(running)} running"
     use = "" if usage is None else f", KV use {percent(usage)}"
     seats = readings.settings.get("seats")
     if seats is None or not isinstance(seats.value, int | float):
@@ -66,9 +69,9 @@ def _of_waiting(readings: Readings, running: float, waiting: float) -> BindingLi
     engines = max(1.0, readings["kv_usage"].count or 1.0)
     all_seats = float(seats.value) * engines
     if running >= all_seats:
-        return BindingLimit("seats", f"seats limit: {queue} of {shown(all_seats)} seats")
+        return BindingLimit("seats", f"seats bind: {queue} of {shown(all_seats)} seats")
     if usage is not None and usage < NEARLY_FULL and _fits(readings, usage):
-        return BindingLimit("step_budget", f"the step budget limits: {queue} of {shown(all_seats)} seats{use}")
+        return BindingLimit("step_budget", f"the step budget binds: {queue} of {shown(all_seats)} seats{use}")
     return BindingLimit(
         "unknown", f"{queue} of {shown(all_seats)} seats{use}: KV pool or step budget", "audit it with --series"
     )

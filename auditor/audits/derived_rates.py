@@ -59,14 +59,13 @@ def audit(readings: Readings, options: Options) -> Verdict:
     wall, rate = (readings[n] for n in NEEDS[1:3])
     peak = readings.get("peak_computed_tokens_per_prefill_request_second")
     word: VerdictWord = "undecided"
+    no_length = wall.value is None and wall.state == "absent" and "--seconds" in (wall.reason or "")
     if error.value is None:
-        summary = error.reason or error.state
-        if wall.value is None and wall.reason and "length" in wall.reason:
-            summary = "no window length; give --seconds N"
+        summary = "no window length; give --seconds N" if no_length else error.reason or error.state
     else:
         text = (
-            f"{shown(wall.value)} prompt tok/s of wall clock, {shown(rate.value)} computed per prefill request-second"
-            f" ({shown(error.value)}x)"
+            f"{shown(wall.value)} prompt tok/s of wall clock; {shown(rate.value)} computed per prefill request-second,"
+            f" {shown(error.value)} times that"
         )
         if peak is not None and peak.value is not None and readings.window_kind in ("series", "range"):
             text += f", bursts to {shown(peak.value)}"
@@ -79,8 +78,12 @@ def audit(readings: Readings, options: Options) -> Verdict:
     steps: tuple[str, ...] = ()
     if word == "broken":
         steps = ("do not plan with prompt tokens over wall clock; a number in your notes: --claim prefill_rate=N",)
-    elif error.value is None:
+    elif no_length:
         steps = ("give the window's length: --seconds N, or --window on a live server",)
+    elif error.state == "no_traffic":
+        steps = ("audit a window with traffic",)
+    elif error.state == "not_exported":
+        steps = ("a release that exports computed tokens per request settles it",)
     return verdict(
         "derived-rates",
         readings,

@@ -87,7 +87,8 @@ def _judge(readings: Readings, options: Options) -> tuple[VerdictWord, str]:
 def _tokens(readings: Readings) -> str:
     made, rate = readings.value("generation_tokens"), readings.value("generation_tokens_per_wall_second")
     if made is None:
-        return readings["generation_tokens"].reason or readings["generation_tokens"].state
+        prompt = readings.value("prompt_tokens")
+        return "no count of generated tokens" if prompt is None else f"{shown(prompt)} prompt tokens"
     return f"{shown(made)} tokens" + ("" if rate is None else f" ({shown(rate)} a second)")
 
 

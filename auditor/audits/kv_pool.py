@@ -109,7 +109,7 @@ def _summary(readings: Readings, word: VerdictWord, why: str) -> str:
     most = "at most" if readings.window_kind in ("series", "range") else "at the scrapes"
     preempted = readings.value("preemptions") or 0.0
     aside = f", {shown(preempted)} preemptions" if preempted else ""
-    return f"{percent(usage)} used {most}{aside}; {limit.evidence}"
+    return f"{percent(usage)} used {most}{aside}; {limit.evidence}".replace(f", KV use {percent(usage)}", "")
 
 
 def _found(readings: Readings) -> str:

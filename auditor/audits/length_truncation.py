@@ -42,11 +42,15 @@ EXAMPLES = (
 
 def audit(readings: Readings, options: Options) -> Verdict:
     share = readings["length_share"]
-    judged = readings["length_share_large_cap"] if readings.has_flag("probes_dominate") else share
+    probes = readings.has_flag("probes_dominate")
+    judged = readings["length_share_large_cap"] if probes else share
     word: VerdictWord
     word, why = judge(judged, options, at_most=LIMIT)
-    if share.value == 1.0 and word == "broken" and _looks_like_benchmark(readings):
+    benchmark = share.value == 1.0 and _asked_for_what_it_got(readings)
+    if benchmark:
         word, why = "undecided", "every request generated exactly what it asked for: a benchmark?"
+    elif probes and judged.state == "no_traffic":
+        why = f"every request asked for at most {options.short_cap} tokens: probes, no answers to judge"
     if share.state == "not_exported":
         word, why = "not_applicable", share.reason or "finish reasons are not exported"
     return verdict(
@@ -57,15 +61,16 @@ def audit(readings: Readings, options: Options) -> Verdict:
         word=word,
         summary=_summary(share, judged, word, why),
         expected=f"at most {LIMIT:g}",
-        found=found_words(judged),
+        found=found_words(share if benchmark else judged),
         uses=NEEDS,
         flags=("probes_dominate", "finish_counts_disagree", "too_few_requests", "lifetime_only", "aborts_not_exported",
                "parallel_sampling_inflates_counts_and_hits", "unfinished_work"),
-        next=_next(readings, word, why),
+        next=_next(readings, word, judged, benchmark=benchmark),
     )  # fmt: skip
 
 
-def _looks_like_benchmark(readings: Readings) -> bool:
+def _asked_for_what_it_got(readings: Readings) -> bool:
+    """The tokens asked for, over all finished requests, are the tokens generated."""
     caps, generated = readings.get("cap_tokens"), readings.value("finished_generation_tokens")
     if caps is None or caps.value is None or caps.count is None or generated is None:
         return False
@@ -78,25 +83,26 @@ def _summary(share: Reading, judged: Reading, word: VerdictWord, why: str) -> st
     events = share.extra.get("events")
     of = f"{shown(events)} of {shown(share.count)}" if events is not None else ""
     text = f"{percent(share.value)} cut by length  {interval_words(share, of=of)}"
-    if judged is not share:
-        inner = (
-            f"{percent(judged.value)}"
-            if judged.value is not None
-            else f"{percent(judged.low)} to {percent(judged.high)}"
-        )
-        text = f"{inner} of the answers with a real cap; most requests are probes"
+    if judged is not share and judged.state != "no_traffic":
+        answers = f"of the {shown(judged.count)} answers with a real cap cut by length; the other requests are probes"
+        if judged.value is not None:
+            text = f"{percent(judged.value)} {answers}  {interval_words(judged)}"
+        elif judged.state == "bounded":
+            text = f"{percent(judged.low)} to {percent(judged.high)} {answers}"
     if word not in ("holds", "broken"):
         text += f"; {why}"
     return text
 
 
-def _next(readings: Readings, word: VerdictWord, why: str) -> tuple[str, ...]:
+def _next(readings: Readings, word: VerdictWord, judged: Reading, *, benchmark: bool) -> tuple[str, ...]:
     if word == "broken":
         mean = readings.value("output_length_tokens")
         length = f" (mean answer so far {shown(mean)} tokens, its real length is hidden by the cut)" if mean else ""
         return (f"answer length: max_tokens, reasoning mode, what the context leaves{length}",)
-    if "benchmark" in why:
+    if benchmark:
         return ("if this was a benchmark that ignores the end of sequence, the cut is its design; audit real traffic",)
+    if word == "undecided" and readings.has_flag("probes_dominate") and judged.state == "no_traffic":
+        return ("audit a window with real answers; what counts as a probe is --short-cap N",)
     if word == "undecided":
         return ("audit a longer window",)
     return ()

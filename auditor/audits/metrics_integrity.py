@@ -100,7 +100,7 @@ def _summary(
     if not checked:
         return "not one identity could be checked on this page"
     if events < options.min_requests:
-        return f"{len(checked)} identities hold; only {shown(events)} requests behind them"
+        return f"{len(checked)} of {len(checked)} identities hold; only {shown(events)} requests behind them"
     text = f"{len(checked)} of {len(checked)} identities hold"
     return f"{text}; readings are partial: it restarted" if readings.has_flag("counter_reset") else text
 

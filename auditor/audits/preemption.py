@@ -62,8 +62,6 @@ def audit(readings: Readings, options: Options) -> Verdict:
 def _judge(readings: Readings, options: Options) -> tuple[VerdictWord, str]:
     if readings.lifetime:
         return "undecided", "one scrape counts since the engine's start, not now"
-    if readings["preemptions"].state == "not_exported":
-        return "not_applicable", readings["preemptions"].reason or "preemptions are not exported"
     if readings["preemptions_per_request"].state == "no_traffic" and readings.value("preemptions"):
         return "broken", ""
     return judge(readings["preemptions_per_request"], options, at_most=LIMIT, fact=True)
@@ -71,7 +69,7 @@ def _judge(readings: Readings, options: Options) -> tuple[VerdictWord, str]:
 
 def _summary(readings: Readings, word: VerdictWord, why: str) -> str:
     count, done = readings.value("preemptions"), readings.value("finished_requests")
-    if count is None or done is None or word == "not_applicable":
+    if count is None or done is None:
         return why
     times = "1 preemption" if count == 1 else f"{shown(count)} preemptions" if count else "no preemption"
     if done == 0 and count == 0:

@@ -91,18 +91,20 @@ def _summary(readings: Readings, word: VerdictWord, why: str, limit: BindingLimi
         text = f"{percent(share.low)} to {percent(share.high)} of request time is queueing: {share.reason}"
     else:
         text = why
-    evidence = limit.evidence
-    if limit.name == "none" and word == "broken":
-        evidence = "nothing waits at the scrapes now, so they do not tell which limit it was"
-    return f"{text}; {evidence}" if limit.name != "unknown" or word == "broken" else text
+    if word == "broken" and limit.name == "none":
+        return f"{text}; nothing waits at the scrapes, so they do not tell which limit it was"
+    if limit.name == "unknown" and word != "broken":
+        return text
+    # A quiet moment says nothing of a share that is still in doubt.
+    return text if limit.name == "none" and word == "undecided" else f"{text}; {limit.evidence}"
 
 
 def _next(word: VerdictWord, limit: BindingLimit) -> tuple[str, ...]:
     if word == "broken":
         return {
             "seats": ("more seats (max_num_seqs), as far as the KV pool carries them, or replicas",),
-            "kv_pool": ("the KV pool limits: fewer tokens a request, a smaller KV precision, more memory, or replicas",),
-            "step_budget": ("the step budget limits: see step-fill, and what auditor step says of a larger one",),
+            "kv_pool": ("the KV pool binds: fewer tokens a request, a smaller KV precision, more memory, or replicas",),
+            "step_budget": ("the step budget binds: see step-fill, and what auditor step says of a larger one",),
             "other": ("find out what requests wait for: a KV transfer or a grammar, for example",),
             "none": ("find out which limit it was while requests wait: audit it with --series under load",),
             "unknown": (f"find out which limit it is: {limit.settle or 'audit it with --series under load'}",),

@@ -63,8 +63,9 @@ def audit(readings: Readings, options: Options) -> Verdict:
     differ = _counts_differ(counts)
     excess, allowed = _unmatched(readings)
     events = max(counts.values(), default=0.0)
+    lost = _lost_tokens(readings) if allowed is None else None
     word: VerdictWord = "undecided"
-    if differ or (excess is not None and allowed is not None and excess > allowed):
+    if differ or lost is not None or (excess is not None and allowed is not None and excess > allowed):
         word = "broken"
     elif events >= options.min_requests and (len(counts) > 1 or allowed is not None):
         word = "holds"
@@ -74,7 +75,7 @@ def audit(readings: Readings, options: Options) -> Verdict:
         premise=PREMISE,
         question=QUESTION,
         word=word,
-        summary=_summary(readings, counts, differ, excess, allowed, options),
+        summary=lost or _summary(readings, counts, differ, excess, allowed, options),
         expected="counts within 2 %; unmatched first tokens within what runs at both ends plus 2 %",
         found=_found(counts, excess, allowed),
         uses=NEEDS,
@@ -114,6 +115,14 @@ def _unmatched(readings: Readings) -> tuple[float | None, float | None]:
     if net < 0:
         allowed += _ended_without_first_token(readings)
     return abs(net), allowed
+
+
+def _lost_tokens(readings: Readings) -> str | None:
+    """Without a count of first tokens: prompt tokens that belong to no finished request while nothing runs."""
+    share, rest = readings.value("unfinished_prompt_share"), readings.value("unfinished_prompt_tokens")
+    if share is None or share <= LIMIT or readings.facts.get("requests_running_at_both_ends") != 0:
+        return None
+    return f"{shown(rest)} prompt tokens ({percent(share)}) belong to no finished request, and nothing runs: disconnects?"
 
 
 def _ended_without_first_token(readings: Readings) -> float:

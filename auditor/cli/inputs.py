@@ -86,6 +86,16 @@ def read_transport(values: Mapping[str, Any]) -> Transport:
     )
 
 
+def gather_targets(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The targets of a command line: those written there, and those of --targets FILE."""
+    targets = tuple(values.get("targets") or ())
+    if values.get("targets_file"):
+        from auditor.sources.target_lists import read_targets
+
+        targets += read_targets(values["targets_file"])
+    return targets
+
+
 def read_inputs(values: Mapping[str, Any]) -> Inputs:
     """The inputs of a command line.
 
@@ -95,11 +105,7 @@ def read_inputs(values: Mapping[str, Any]) -> Inputs:
     from auditor.collect import Inputs
     from auditor.sources.files import read_times
 
-    targets = tuple(values.get("targets") or ())
-    if values.get("targets_file"):
-        from auditor.sources.target_lists import read_targets
-
-        targets += read_targets(values["targets_file"])
+    targets = gather_targets(values)
     if values.get("every") and values.get("times"):
         raise UsageError("--every and --times both say when pages were taken; give one of them")
     series = targets if values.get("series") else ()

@@ -16,7 +16,7 @@ from auditor.quantiles import student_quantile
 Noise = Literal["repeats", "counts", "unknown"]
 Z95 = 1.959963984540054
 
-COUNTS_WIDENING = 1.6
+COUNTS_WIDENING = 1.3
 """Requests that share steps and queues are not independent, so intervals of one window are too narrow for a comparison:
 measured on pairs of like simulated servers, see docs/compare.md."""
 

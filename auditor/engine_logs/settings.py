@@ -85,11 +85,10 @@ class SettingsReader:
         found = ARGUMENT_LINE.search(text)
         if not found:
             return
-        sglang = text.lstrip().startswith("server_args=") or "server_args=" in text[:200]
-        self.engine = "sglang" if sglang else "vllm"
+        self.engine = "sglang" if "server_args=" in text[:200] else "vllm"
         arguments = read_arguments(found["dump"])
         self.arguments, self.arguments_line = arguments, line
-        if sglang:
+        if self.engine == "sglang":
             self._sglang_arguments(arguments, line)
             return
         self._common(arguments, line)

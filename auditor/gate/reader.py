@@ -94,9 +94,7 @@ class _Reader:
         name = self._choice(node, tuple(PRESETS), "preset")
         if name is None:
             return "none", []
-        return name, [
-            p for p in preset_premises(name, self.problems.place(node)) if p.of in self.names.audits
-        ]
+        return name, list(preset_premises(name, self.problems.place(node)))
 
     def _premises(self, keys: Keys, inherited: list[Premise]) -> list[Premise]:
         written: dict[str, Premise] = {}

@@ -1,8 +1,7 @@
 """Flags: stable words for what a window shows beside its numbers. The condition is the contract.
 
 A flag is one function that returns a sentence when it is set. Those of a whole target (``not_one_process``,
-``no_engine_metrics``) and of a metrics server (``partial_response``) are set where they are found; ``blind_histogram``
-by the gate.
+``no_engine_metrics``) are set where they are found; ``blind_histogram`` by the gate.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ ELSEWHERE: Mapping[str, str] = {
     "balancer. The target is refused; audit the replicas behind it.",
     "no_engine_metrics": "The page answered without one series of any known engine: statistics switched off, wrong "
     "port or process, or a renamed metric set.",
-    "partial_response": "The metrics server warned, or answered in part.",
     "blind_histogram": "All mass of a gated percentile lies in one bucket: it cannot see a change. Gate the mean.",
 }
 
@@ -203,7 +201,8 @@ def below_block_floor(s: Subject) -> str | None:
     reading = s.read("below_block_share")
     least = reading.value if reading.value is not None else reading.low
     if done >= s.options.min_requests and least is not None and least > 0.5 and _no_hit(s) and not cache_is_off(s):
-        return f"at least {least:.0%} of prompts are shorter than one block of {s.value('block_size_tokens'):g} tokens"
+        at_least = "at least " if reading.value is None else ""
+        return f"{at_least}{least:.0%} of prompts are shorter than one block of {s.value('block_size_tokens'):g} tokens"
     return None
 
 
@@ -354,3 +353,9 @@ def kv_bound(s: Subject) -> str | None:
     if usage is not None and usage >= 0.95 and (preempted > 0 or (queued or 0) > 0):
         return f"KV use {usage:.0%} with {queued or 0:g} waiting and {preempted:g} preemptions"
     return None
+
+
+@flag
+def partial_response(s: Subject) -> str | None:
+    """The metrics server warned, or answered in part."""
+    return s.window.partial_response or None

@@ -101,14 +101,19 @@ def token_share(share: float, lengths: Histogram) -> Interval | None:
     return wilson(share * n, n)
 
 
-def mean_interval(h: Histogram) -> Interval | None:
-    """Interval of a mean from its histogram: t sd / sqrt(n), sd as in :func:`share_of_sums`."""
-    if h.count < 2 or not h.edges or h.rebuilt_sum:
+def mean_interval(h: Histogram, requests: float | None = None) -> Interval | None:
+    """Interval of a mean from its histogram: t sd / sqrt(n), sd as in :func:`share_of_sums`.
+
+    ``requests`` stands for n where one request makes many observations: its gaps lie in steps that it shares with
+    others and with each other, so that they are worth no more than the requests behind them.
+    """
+    n = h.count if requests is None else min(h.count, requests)
+    if n < 2 or not h.edges or h.rebuilt_sum:
         return None
     mean = h.sum / h.count
     variance = (upper_squares(h) + middle_squares(h)) / 2 / h.count - mean**2
-    t = student_975(h.count - 1)
+    t = student_975(n - 1)
     if t is None or variance < 0:
         return None
-    half = t * math.sqrt(variance / h.count)
+    half = t * math.sqrt(variance / n)
     return max(0.0, mean - half), mean + half

@@ -164,6 +164,7 @@ def _with(part: Part, quantities: dict[str, Quantity], other: Part | None, names
         units=units,
         flaws=flaws,
         doubles=part.doubles,
+        copies=part.copies if other is None else {**other.copies, **part.copies},
     )
 
 
@@ -185,6 +186,7 @@ class _Builder:
         units: dict[str, str] = {}
         flaws: dict[str, str] = {}
         doubles: dict[str, str] = {}
+        copies: dict[str, tuple[int, int]] = {}
         for name, positions in found.items():
             declaration = self.engine.quantities[name]
             for points in positions.values():
@@ -202,6 +204,8 @@ class _Builder:
             quantities[name] = whole
             for target_slice, quantity in zip(per_slice, slices, strict=True):
                 target_slice[name] = quantity
+            if declaration.kind == "gauge" and (told := self._copies(positions[newest].pieces[""])):
+                copies[name] = told
             if len(positions) > 1:
                 doubles[name] = self._compare(declaration, whole, positions, newest)
             if declaration.unit_in_help:
@@ -223,7 +227,16 @@ class _Builder:
             units=units,
             flaws=flaws,
             doubles=doubles,
+            copies=copies,
         )
+
+    def _copies(self, series: Sequence[Series]) -> tuple[int, int] | None:
+        found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+        for s in series:
+            if s.values[-1] is not None:
+                found[tuple(kv for kv in s.labels if kv[0] not in self.engine.copy_labels)].append(s.values[-1])
+        most = max(found.values(), key=len, default=[])
+        return (len(most), max(sum(v > 0 for v in values) for values in found.values())) if len(most) > 1 else None
 
     def _restarted(self, page: int) -> bool:
         return any(flags[page] for flags in self.lives.restarted.values())

@@ -5,12 +5,14 @@ Order: an option wins over the boot log, the boot log over the page (whose block
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from auditor.measures.vocabulary import Engine
 from auditor.model import Info, Part, Setting
 
 PAGE = "page"
+MOST_CONTEXT = 1e9
 
 
 def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
@@ -44,10 +46,14 @@ def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
         if value is not None:
             out[name] = Setting(value, PAGE)
     pool, concurrency = _positive(agreed("pool_tokens")), _positive(agreed("max_concurrency"))
-    hybrid = any(
-        labels.get(n, "None") not in ("", "None") for labels in copies for n in engine.config_labels.get("hybrid", ())
+    # Hybrid and sliding-window models need less than their length for a full context.
+    odd = any(
+        labels.get(n, "None") not in ("", "None")
+        for labels in copies
+        for key in ("hybrid", "sliding_window")
+        for n in engine.config_labels.get(key, ())
     )
-    if "context" not in out and pool and concurrency and not hybrid:
+    if "context" not in out and pool and concurrency and not odd and pool / concurrency < MOST_CONTEXT:
         # The engine divides its pool by the context to print this concurrency.
         out["context"] = Setting(float(round(pool / concurrency)), "page (pool over concurrency)")
     return out
@@ -58,7 +64,7 @@ def _positive(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    return value if value > 0 else None
+    return value if 0 < value < math.inf else None
 
 
 def resolve_settings(

@@ -47,6 +47,8 @@ class WindowFacts:
     """Increases are a metrics server's, extrapolated to the window's edges."""
     step_seconds: float | None = None
     """Distance between samples behind an estimated increase."""
+    partial_response: str = ""
+    """What a metrics server warned about its own answers."""
 
 
 @dataclass
@@ -76,7 +78,9 @@ class Subject:
             Missing: not_exported, absent or invalid, with the reason in words.
         """
         if name not in self._merged:
-            found = [p.quantities[name] for p in self.parts if name in p.quantities]
+            holding = [p for p in self.parts if name in p.quantities]
+            # A pooled part holds the total of its siblings already.
+            found = [p.quantities[name] for p in [p for p in holding if p.pooled] or holding]
             self._merged[name] = merge_quantities(found, self.engine.quantities.get(name)) if found else None
         merged = self._merged[name]
         flaw = next((p.flaws[name] for p in self.parts if name in p.flaws), None)
@@ -95,6 +99,8 @@ class Subject:
         shown = self.engine.exported(declaration.series[0], self.form)
         if declaration.core and not self.sparse:
             return Missing("absent", f"{shown} should be on the page and is not")
+        if declaration.core and declaration.kind in ("counter", "histogram"):
+            return Missing("not_exported", f"no {shown} on the page, which leaves out series that never moved")
         return Missing("not_exported", f"no {shown} on the page: {declaration.missing or 'not in this release'}")
 
     @property
@@ -154,6 +160,7 @@ class Subject:
 
     def engines(self) -> list[Subject]:
         """One subject per engine (target and rank), for what must be taken per engine before it is added."""
+        single = [p for p in self.parts if not p.pooled] or self.parts
         return [
             Subject(
                 labels={**self.labels, "target": p.target, "rank": p.rank},
@@ -165,7 +172,7 @@ class Subject:
                 settings=self.settings,
                 restarted=p.restarts > 0,
             )
-            for p in self.parts
+            for p in single
         ]
 
     # ------------------------------------------------------------------ readings
@@ -216,6 +223,11 @@ class Subject:
                 if isinstance(q, Histogram) and q.count > 0:
                     return True
         return False
+
+    @property
+    def from_zero(self) -> bool:
+        """The window begins with the process: nothing was running when counting began."""
+        return self.window.kind == "lifetime" or (self.restarted and self.window.kind == "scrapes")
 
     @property
     def partial_reason(self) -> str | None:

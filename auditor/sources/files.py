@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from auditor.model import UsageError
-from auditor.sources.exposition import read_body
+from auditor.model import EvidenceError, UsageError
+from auditor.sources.exposition import LARGEST_PAGE_BYTES, read_body
 
 STDIN = "-"
 
@@ -22,9 +23,10 @@ def read_file(path: str) -> bytes:
         PageError: it unpacks to more than the cap, or its gzip is broken.
     """
     if path == STDIN:
-        return read_body(sys.stdin.buffer.read())
+        return read_body(sys.stdin.buffer.read(LARGEST_PAGE_BYTES + 1))
     try:
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST_PAGE_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except IsADirectoryError:
@@ -36,14 +38,17 @@ def read_file(path: str) -> bytes:
 
 def as_saved_document(body: bytes) -> dict[str, Any] | None:
     """The JSON document of a saved window or report; None when the body is something else."""
-    start = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not start.startswith(b"{"):
+    if not body[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return None
     try:
-        document = json.loads(body)
+        document = json.loads(body.removeprefix(b"\xef\xbb\xbf"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) and "kind" in document and "schema" in document else None
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no JSON")
 
 
 def read_times(path: str) -> list[float]:
@@ -53,9 +58,13 @@ def read_times(path: str) -> list[float]:
         UsageError: not such a list.
     """
     try:
-        data = json.loads(read_file(path))
+        data = json.loads(read_file(path), parse_constant=_refuse_constant)
+        if not isinstance(data, list):
+            raise TypeError
         times = [float(t["at"]) if isinstance(t, dict) else float(t) for t in data]
-    except (ValueError, TypeError, KeyError):
+        if not all(map(math.isfinite, times)):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, EvidenceError):
         raise UsageError(f"{path}: a JSON list of unix seconds is needed, one a page") from None
     if any(b <= a for a, b in pairwise(times)):
         raise UsageError(f"{path}: the times do not rise; pages and times go in time order")

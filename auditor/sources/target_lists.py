@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.model import UsageError
+from auditor.model import EvidenceError, UsageError
 from auditor.sources.files import read_file
 
 
@@ -14,7 +14,10 @@ def read_targets(path: str) -> tuple[str, ...]:
     Raises:
         UsageError: no such file, or not such a list.
     """
-    text = read_file(path).decode("utf-8", errors="replace")
+    try:
+        text = read_file(path).decode("utf-8-sig", errors="replace")
+    except EvidenceError as error:
+        raise UsageError(f"{path}: {error}") from None
     stripped = text.lstrip()
     if stripped.startswith(("[", "{", "- ")) or path.endswith((".yaml", ".yml", ".json")):
         found = _file_sd(path, text)
@@ -41,6 +44,8 @@ def _file_sd(path: str, text: str) -> list[str]:
         if not isinstance(targets, list) or not all(isinstance(t, str) for t in targets):
             raise UsageError(f"{path}: a file_sd group needs a list 'targets' of host:port texts")
         labels = group.get("labels") or {}
+        if not isinstance(labels, dict):
+            raise UsageError(f"{path}: the labels of a file_sd group are a mapping")
         scheme = labels.get("__scheme__", "http")
         metrics_path = labels.get("__metrics_path__", "/metrics")
         out += [t if "://" in t else f"{scheme}://{t}{metrics_path}" for t in targets]

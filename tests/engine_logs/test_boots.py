@@ -399,3 +399,50 @@ def test_an_engine_that_dies_later_did_start(tmp_path: Path) -> None:
     boot = only(path)
     assert boot.state == "started"
     assert any("died" in w for w in boot.warnings)
+
+
+def write(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "made.log"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_ranks_that_each_print_their_configuration_are_one_boot(tmp_path: Path) -> None:
+    config = "INFO 01-01 00:00:01 [core.py:58] Initializing a V1 LLM engine (v0.9.2) with config: max_seq_len=4096"
+    pool = "INFO 01-01 00:00:09 [kv_cache_utils.py:1] GPU KV cache size: {} tokens"
+    zero, one = "(EngineCore_DP0 pid=1) ", "(EngineCore_DP1 pid=2) "
+    lines = (zero + config, zero + pool.format("9,000"), one + config, one + pool.format("8,000"))
+    boot = only(write(tmp_path, *lines))
+    assert (boot.engines, boot.kv_pool_tokens) == (2, 8000)  # the tighter of the two
+    assert any("together 17,000 tokens" in w for w in boot.warnings)
+    again = read_boots(write(tmp_path, *lines, zero + config, zero + pool.format("7,000")))
+    assert [b.kv_pool_tokens for b in again] == [8000, 7000]
+
+
+def test_excerpt_with_less_than_one_request_is_a_refusal(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "# GPU blocks: 100, # CPU blocks: 9", "Maximum concurrency for 2000 tokens per request: 0.80x"
+    )
+    boot = only(path)
+    assert (boot.state, boot.kv_pool_tokens) == ("refused", 1600)  # 100 blocks of 16: 1,600 / 2,000 = 0.80
+    assert boot.refusal is not None
+    assert boot.refusal.kind == "pool_below_context"
+
+
+def test_the_later_of_two_equal_statements_wins(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "INFO 01-01 00:00:00 [utils.py:1] non-default args: {'model': 'm', 'max_model_len': 16384}",
+        "INFO 01-01 00:00:01 [model.py:1] Using max model len 8192",
+    )
+    setting = settings_in_force(path)["context"]
+    assert (setting.value, setting.source) == (8192, "boot log line 2")
+
+
+def test_threshold_is_off_only_where_the_arguments_are_seen(tmp_path: Path) -> None:
+    seen = write(tmp_path, "INFO 01-01 00:00:00 [utils.py:1] non-default args: {'model': 'm', 'max_model_len': 16384}")
+    assert settings_in_force(seen)["threshold"].value == 0
+    unseen = write(
+        tmp_path, "INFO 01-01 00:00:01 [scheduler.py:1] Chunked prefill is enabled with max_num_batched_tokens=64."
+    )
+    assert "threshold" not in settings_in_force(unseen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from auditor.measures.histogram import count_at_most, is_blind, quantile, sum_limits
@@ -12,6 +14,8 @@ from auditor.measures.subject import Missing, Subject
 from auditor.model import Reading
 
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+PER_REQUEST_MANY = ("itl_seconds", "step_tokens")
+"""Histograms in which one request makes many observations."""
 PHASES = ("prefill_seconds", "decode_seconds", "queue_seconds", "inference_seconds")
 
 
@@ -40,7 +44,8 @@ def _distribution(s: Subject, name: str) -> Found:
         return Found(None, low / h.count, most, h.count, (name,), caveats, reason, extra)
     mean = h.sum / h.count
     extra["mean"] = mean
-    least, highest = mean_interval(h) or (None, None)
+    requests = s.value("first_tokens") if name in PER_REQUEST_MANY else None
+    least, highest = mean_interval(h, requests) or (None, None)
     return Found(mean, least, highest, h.count, (name,), caveats, extra=extra)
 
 
@@ -107,7 +112,13 @@ def cap_tokens(s: Subject) -> Found:
 @reading(unit="tokens", distribution=True)
 def step_tokens(s: Subject) -> Found:
     """Tokens per recorded engine step, whole prompts in single steps. Not tokens per step: see tokens_per_step."""
-    return _distribution(s, "step_tokens")
+    found = _distribution(s, "step_tokens")
+    h = s.histogram("step_tokens")
+    # The picture of the steps needs the buckets themselves; null is the open edge.
+    buckets = [
+        [None if math.isinf(edge) else edge, count] for edge, count in zip(h.edges, h.counts, strict=True)
+    ]
+    return replace(found, extra={**found.extra, "buckets": buckets})
 
 
 DISTRIBUTIONS = tuple(d.name for d in READINGS.values() if d.distribution)

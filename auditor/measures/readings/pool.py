@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from auditor.measures.readings.registry import Found, ratio, reading
@@ -14,7 +15,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if value > 0 else None
+    return value if 0 < value < math.inf else None
 
 
 def _level(s: Subject, name: str) -> Found:
@@ -22,10 +23,22 @@ def _level(s: Subject, name: str) -> Found:
     gauge = s.gauge(name)
     if gauge.last is None:
         raise Missing("absent", f"{name} is not on the last page", sources=(name,))
-    extra: dict[str, Any] = {}
-    if s.window.kind in ("series", "range"):
-        extra = {"mean": gauge.mean, "max": gauge.high}
-    return Found(gauge.last, count=1.0, sources=(name,), extra=extra)
+    return Found(gauge.last, count=1.0, sources=(name,), extra=_over_time(s, name))
+
+
+def _over_time(s: Subject, name: str) -> dict[str, Any]:
+    """Mean and max over the pages of a series or the steps of a range."""
+    if s.window.kind not in ("series", "range"):
+        return {}
+    pooled = any(p.pooled for p in s.parts)
+    if len(s.parts) > 1 and not pooled and s.slices and all(part.has(name) for part in s.slices):
+        # Engines peak at different moments: levels are added page by page first.
+        levels = [s.slices[0].gauge(name).first, *(part.gauge(name).last for part in s.slices)]
+        known = [v for v in levels if v is not None]
+        if known:
+            return {"mean": math.fsum(known) / len(known), "max": max(known)}
+    gauge = s.gauge(name)
+    return {"mean": gauge.mean, "max": gauge.high}
 
 
 @reading(unit="requests")
@@ -57,20 +70,25 @@ def kv_pool_tokens(s: Subject) -> Found:
     for hybrid models.
     """
     engines = s.engines() if len(s.parts) > 1 else [s]
+    engines = [e for e in engines if e.has("cache_config") or e.has("kv_usage")] or engines
     direct = [_number(v) for e in engines for v in e.config("pool_tokens")[:1]]
-    if direct and len(direct) == len([e for e in engines if e.has("cache_config")]) and all(direct):
+    if direct and len(direct) == len(engines) and all(direct):
         return Found(sum(v for v in direct if v), count=float(len(direct)), sources=("cache_config",))
     if s.has("pool_tokens"):
         value = s.gauge("pool_tokens").last
         if value:
             return Found(value, count=float(len(engines)), sources=("pool_tokens",))
     pool = s.settings.get("kv_pool_tokens")
-    if pool is not None and isinstance(pool.value, int | float):
+    if pool is not None and isinstance(pool.value, int | float) and len(engines) == 1:
         return Found(float(pool.value), caveats=(f"from {pool.source}",))
     if not s.has("cache_config"):
         raise s.missing("cache_config" if "cache_config" in s.engine.quantities else "pool_tokens")
     if len(engines) > 1:
-        raise Missing("not_exported", "several engines, and each shows the blocks of all of them")
+        raise Missing(
+            "not_exported",
+            f"{len(direct)} of {len(engines)} engines say how many tokens their pool holds, and blocks are no "
+            "substitute: each engine may show the blocks of all",
+        )
     if s.config("hybrid"):
         raise Missing("invalid", "a hybrid model: blocks x block size is not its pool", sources=("cache_config",))
     blocks, block = s.config("pool_blocks"), s.setting("block_size")
@@ -104,9 +122,12 @@ def _usages(s: Subject, which: str) -> list[tuple[float, float | None]]:
 
 
 def _copies(s: Subject) -> tuple[str, ...]:
-    if s.labels.get("copies"):
-        return ("one gauge per process: the largest of each engine is taken",)
-    return ()
+    told = [p.copies["kv_usage"] for p in s.parts if "kv_usage" in p.copies]
+    if not told:
+        return ()
+    most, filled = max(n for n, _ in told), max(n for _, n in told)
+    text = f"one gauge for each of {most} processes: the largest of an engine is taken"
+    return (text + (f"; uncertain, {filled} of them are above 0" if filled > 1 else ""),)
 
 
 @reading(unit="ratio")
@@ -124,10 +145,7 @@ def kv_usage(s: Subject) -> Found:
     else:
         value = sum(u for u, _ in usages) / len(usages)
         caveats = ("pool sizes unknown: a plain mean over engines",) if len(usages) > 1 else ()
-    gauge = s.gauge("kv_usage")
-    extra: dict[str, Any] = {}
-    if s.window.kind in ("series", "range"):
-        extra = {"mean": gauge.mean, "max": gauge.high}
+    extra = _over_time(s, "kv_usage")
     return Found(value, count=float(len(usages)), sources=("kv_usage",), caveats=caveats + _copies(s), extra=extra)
 
 
@@ -149,32 +167,35 @@ def kv_usage_peak(s: Subject) -> Found:
 @reading(unit="tokens per request")
 def kv_tokens_per_running_request(s: Subject) -> Found:
     """KV tokens held per running request: usage x pool / running, at the last scrape with something running."""
-    pool = s.value("kv_pool_tokens")
-    for moment in _moments(s):
-        usage, running = moment
-        if running and usage is not None:
-            return Found(
-                usage * pool / running,
-                count=running,
-                sources=("kv_usage", "running_requests", "cache_config"),
-            )
+    s.value("kv_pool_tokens")
+    for held, running in _moments(s):
+        if running and held is not None:
+            return Found(held / running, count=running, sources=("kv_usage", "running_requests", "cache_config"))
     raise Missing("no_traffic", "nothing was running at any scrape", sources=("running_requests",))
 
 
 def _moments(s: Subject) -> list[tuple[float | None, float | None]]:
-    """(KV usage, running requests) at each scrape, last one first."""
-    if not (s.has("kv_usage") and s.has("running_requests")):
-        s.quantity("kv_usage")
-        s.quantity("running_requests")
-    usage, running = s.gauge("kv_usage"), s.gauge("running_requests")
-    out = [(usage.last, running.last)]
+    """(KV tokens in use, running requests) at each scrape, last one first."""
+
+    def at(part: Subject, which: str) -> tuple[float | None, float | None]:
+        return _tokens_in_use(part, which), getattr(part.gauge("running_requests"), which)
+
+    s.quantity("kv_usage")
+    out = [at(s, "last")]
     for part in reversed(s.slices):
         if part.has("kv_usage") and part.has("running_requests"):
-            u, r = part.gauge("kv_usage"), part.gauge("running_requests")
-            out += [(u.last, r.last), (u.first, r.first)]
+            out += [at(part, "last"), at(part, "first")]
     if s.window.kind != "lifetime":
-        out.append((usage.first, running.first))
+        out.append(at(s, "first"))
     return out
+
+
+def _tokens_in_use(s: Subject, which: str) -> float | None:
+    try:
+        usages = _usages(s, which)
+    except Missing:
+        return None
+    return sum(u * p for u, p in usages if p is not None) if all(p is not None for _, p in usages) else None
 
 
 @reading(unit="requests")

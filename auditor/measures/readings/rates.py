@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.time import impossible_time
@@ -21,7 +24,14 @@ def seconds(s: Subject) -> float:
     """
     if s.window.seconds is None or s.window.seconds <= 0:
         raise Missing("absent", NO_LENGTH)
-    return s.window.seconds
+    if not (s.restarted and s.window.kind == "scrapes"):
+        return s.window.seconds
+    # What was counted began with the restart, and only the page's start time says when that was.
+    starts = [p.started_at for p in s.parts if p.restarts]
+    since = None if s.window.end is None or None in starts else s.window.end - max(t for t in starts if t is not None)
+    if since is None or not 0 < since < s.window.seconds or len(starts) < len(s.parts):
+        raise Missing("invalid", "the engine restarted inside the window, and the time since then is not known")
+    return since
 
 
 @reading(unit="tokens per second")
@@ -85,18 +95,37 @@ def peak_computed_tokens_per_prefill_request_second(s: Subject) -> Found:
             raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
         rows.append((computed.sum, prefill.sum, prefill.count))
     need = s.options.min_requests
-    best, best_count = None, 0.0
-    for i in range(len(rows)):
-        tokens = time = count = 0.0
-        for more_tokens, more_time, more_count in rows[i:]:
-            tokens, time, count = tokens + more_tokens, time + more_time, count + more_count
-            if count >= need and time > 0 and (best is None or tokens / time > best):
-                best, best_count = tokens / time, count
-            if count >= 2 * need:
-                break
+    best = _fastest_run(rows, need)
     if best is None:
         raise Missing("no_traffic", f"no run of scrapes holds {need} finished requests", sources=sources)
-    return Found(best, count=best_count, sources=sources, caveats=("a burst, not a mean",))
+    return Found(best[0], count=best[1], sources=sources, caveats=("a burst, not a mean",))
+
+
+def _fastest_run(rows: Sequence[tuple[float, float, float]], need: float) -> tuple[float, float] | None:
+    """The largest sum(tokens) / sum(seconds) over runs of neighbouring rows with at least ``need`` requests.
+
+    Dinkelbach (1967): for a rate guessed too low some run has tokens - rate x seconds above 0; the best such run
+    gives the next guess, until none is left. Returns the rate and the requests of that run.
+    """
+    tokens, seconds_, counts = ([0.0, *accumulate(column)] for column in zip(*rows, strict=True))
+    rate, found = -1.0, None
+    while True:
+        gains = [t - rate * p for t, p in zip(tokens, seconds_, strict=True)]
+        start = lowest = 0
+        best, run = 0.0, None
+        for end in range(1, len(gains)):
+            while start < end and counts[end] - counts[start] >= need:
+                lowest = start if start == 0 or gains[start] < gains[lowest] else lowest
+                start += 1
+            if start and gains[end] - gains[lowest] > best and seconds_[end] > seconds_[lowest]:
+                best, run = gains[end] - gains[lowest], (lowest, end)
+        if run is None:
+            return found
+        a, b = run
+        better = (tokens[b] - tokens[a]) / (seconds_[b] - seconds_[a])
+        if found is not None and better <= rate:
+            return found
+        rate, found = better, (better, counts[b] - counts[a])
 
 
 @reading(unit="tokens per second", better="higher")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from auditor.measures.histogram import iter_buckets
 from auditor.measures.readings.registry import Found, reading
 from auditor.measures.readings.requests import finished_count
+from auditor.measures.readings.time import IDENTITY_TOLERANCE
 from auditor.measures.readings.tokens import cache_is_off, demand
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Histogram
@@ -41,6 +42,7 @@ class StepFacts:
     in_progress_end: float
     running_start: float
     running_end: float
+    """R0 and R1; infinite where the page does not say what runs."""
     longest: float
     """L, the longest prompt there can be, in tokens."""
     kv_tokens_end: float | None
@@ -76,30 +78,38 @@ class StepFacts:
             if math.isinf(upper):
                 return math.inf
             total += b.count * max(0, math.floor((upper - 1) / size))
-        tail = self.running_end * math.floor((self.longest - 1) / size) if self.running_end else 0.0
+        if not self.running_end:
+            return total
+        each = math.floor((self.longest - 1) / size) if math.isfinite(self.longest) else math.inf
+        tail = self.running_end * each if each else 0.0
         if self.kv_tokens_end is not None:
             tail = min(tail, self.kv_tokens_end / size)
         return total + tail
+
+    @property
+    def uncounted_work(self) -> bool:
+        """Draft tokens or recomputed prompts ran, which no counter of tokens shows."""
+        return self.speculative or self.preempted
 
     def hidden_steps(self, size: float) -> float:
         """U(x): most steps that ran chunks of ``size`` and were not recorded."""
         return max(0.0, min((self.unfinished_computed + self.in_progress_end) / size, self.most_chunks(size)))
 
 
-def gather(s: Subject) -> StepFacts:
+def gather(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
     """Collect what the bounds need.
 
     Raises:
         Missing: no step histogram, or nothing in it.
     """
     steps = s.histogram("step_tokens")
-    if steps.count <= 0:
-        raise Missing("no_traffic", "no engine step gave output in the window", sources=("step_tokens",))
     front_ends = several_front_ends(s)
     if front_ends is not None:
         raise Missing("invalid", front_ends, sources=("step_tokens", "itl_seconds"))
     if steps.flaw or not steps.edges:
         raise Missing("invalid", steps.flaw or "the step histogram has no buckets", sources=("step_tokens",))
+    if steps.count <= 0 and not may_be_idle:
+        raise Missing("no_traffic", "no engine step gave output in the window", sources=("step_tokens",))
     if s.engine.prefill_runs != "mixed":
         raise Missing("not_exported", f"{s.engine.title} exports no steps that hold prefill and decode together")
     at_most_8 = 0.0
@@ -134,10 +144,10 @@ def gather(s: Subject) -> StepFacts:
         first_tokens=first,
         in_progress_start=start,
         in_progress_end=end,
-        running_start=0.0 if s.window.kind == "lifetime" else ((running.first or 0.0) if running else 0.0),
-        running_end=(running.last or 0.0) if running else 0.0,
+        running_start=0.0 if s.from_zero else _known(running.first if running else None),
+        running_end=_known(running.last if running else None),
         longest=longest,
-        kv_tokens_end=kv_tokens_held(s, end=True) if running and running.last else 0.0,
+        kv_tokens_end=kv_tokens_held(s, end=True),
         lengths=lengths,
         budget=budget or LEAST_BUDGET,
         budget_known=budget is not None,
@@ -145,6 +155,10 @@ def gather(s: Subject) -> StepFacts:
         speculative=s.has("drafts") and s.increase("drafts") > 0,
         preempted=s.has("preemptions") and s.increase("preemptions") > 0,
     )
+
+
+def _known(level: float | None) -> float:
+    return math.inf if level is None else level
 
 
 def several_front_ends(s: Subject) -> str | None:
@@ -157,7 +171,7 @@ def several_front_ends(s: Subject) -> str | None:
     gaps, steps = s.histogram("itl_seconds"), s.histogram("step_tokens")
     if gaps.count <= 0 or gaps.rebuilt_sum:
         return None
-    engines = max(1, len({(p.target, p.rank) for p in s.parts}))
+    engines = max(1, len({(p.target, p.rank) for p in s.parts if not p.pooled}))
     busy = steps.count * gaps.sum / gaps.count / (s.window.seconds * engines)
     if busy <= FRONT_ENDS_RATIO:
         return None
@@ -196,30 +210,29 @@ def prompts_in_progress(s: Subject, longest: float, *, by_queries: bool = True) 
     engines = s.engines() if len(s.parts) > 1 else [s]
     start = end = 0.0
     for e in engines:
-        if not e.has("running_requests"):
-            # Without the gauge nobody can say that nothing runs; a page of counters alone is taken as drained.
+        if e.parts[0].rank is None and len(engines) > 1 and not e.moved:
             continue
-        running = e.gauge("running_requests")
-        if e.window.kind != "lifetime" and not (e.restarted and e.window.kind == "scrapes"):
-            start += _in_progress(e, running.first, longest, end=False, by_queries=by_queries)
-        end += _in_progress(e, running.last, longest, end=True, by_queries=by_queries)
+        # Without the gauge nobody can say that nothing runs.
+        running = e.gauge("running_requests") if e.has("running_requests") else None
+        if not e.from_zero:
+            start += _in_progress(e, running.first if running else None, longest, end=False, by_queries=by_queries)
+        end += _in_progress(e, running.last if running else None, longest, end=True, by_queries=by_queries)
     return start, end
 
 
 def _in_progress(e: Subject, running: float | None, longest: float, *, end: bool, by_queries: bool = True) -> float:
-    if not running:
+    if running == 0:
         return 0.0
     budget, threshold = e.setting("budget") or LEAST_BUDGET, e.setting("threshold")
     prompts = math.floor(budget / threshold) + 1 if threshold else 1
-    limits = [min(running, prompts) * (longest - 1)]
+    limits = [min(_known(running), prompts) * (longest - 1)]
     looked_up = _by_queries(e, end=end) if by_queries else None
     if looked_up is not None:
         limits.append(looked_up)
     by_pool = kv_tokens_held(e, end=end)
     if by_pool is not None:
         limits.append(by_pool)
-    best = min(limits)
-    return best if math.isfinite(best) else math.inf
+    return min(limits)
 
 
 def _total(e: Subject, name: str, *, end: bool) -> float | None:
@@ -246,17 +259,16 @@ def kv_tokens_held(e: Subject, *, end: bool) -> float | None:
     """(b): used part of the KV pool in tokens; None for hybrid and sliding-window models."""
     if not e.has("kv_usage") or e.config("hybrid") or e.config("sliding_window"):
         return None
-    pools = [p for sub in (e.engines() if len(e.parts) > 1 else [e]) for p in [_pool(sub)]]
-    gauge = e.gauge("kv_usage")
-    usage = gauge.last if end else gauge.first
-    if usage is None or any(p is None for p in pools):
-        return None
-    return usage * sum(p for p in pools if p is not None)
-
-
-def _pool(e: Subject) -> float | None:
-    reading = e.read("kv_pool_tokens")
-    return reading.value
+    held = 0.0
+    for one in e.engines() if len(e.parts) > 1 else [e]:
+        if not one.has("kv_usage"):
+            continue
+        gauge, pool = one.gauge("kv_usage"), one.read("kv_pool_tokens").value
+        usage = gauge.last if end else gauge.first
+        if usage is None or pool is None:
+            return None
+        held += usage * pool
+    return held
 
 
 def _assumption(f: StepFacts) -> tuple[str, ...]:
@@ -310,22 +322,27 @@ def tokens_per_step(s: Subject) -> Found:
     kink = f.chunk * f.most_chunks(f.chunk) - f.unfinished_computed
     if ends[0] < kink < ends[1]:
         ends.append(kink)
-    low = max(1.0, min((with_hidden(e) for e in ends if math.isfinite(e)), default=1.0))
-    high: float | None = (f.ran + f.in_progress_end) / f.recorded
+    lows = [with_hidden(e) for e in ends if math.isfinite(e)]
+    if math.isinf(f.in_progress_end) and math.isinf(f.most_chunks(f.chunk)):
+        lows.append(f.chunk)
+    low = max(1.0, min(lows)) if math.isfinite(f.in_progress_start) else 1.0
     if not f.computed_is_live or f.preempted:
-        low = 0.0 if not f.computed_is_live else 1.0
-    if f.budget_known and high is not None:
-        high = f.budget if f.speculative else min(f.budget, high)
-    elif f.speculative:
-        high = None
-    if high is not None and not math.isfinite(high):
-        high = f.budget if f.budget_known else None
-    if high is not None and high <= 0:
-        raise Missing("invalid", "prefix cached tokens exceed what the counters allow", sources=SOURCES)
+        low = 0.0
+    most = math.inf if f.uncounted_work else (f.ran + f.in_progress_end) / f.recorded
+    if most < 1 - IDENTITY_TOLERANCE:
+        raise Missing(
+            "invalid",
+            f"{f.recorded:g} recorded steps for {f.ran + f.in_progress_end:g} tokens: each step runs one or more, so "
+            "steps were recorded more than once",
+            sources=SOURCES,
+        )
+    if f.budget_known:
+        most = min(f.budget, most)
+    high = most if math.isfinite(most) else None
     caveats = _assumption(f)
     if exceeds_budget(s):
         caveats += ("an observation lies above the step budget: chunks were merged, their mean is no step size",)
-    if high is not None and low > 0 and high <= MEASURED_WIDTH * low and not f.preempted and not f.speculative:
+    if high is not None and low > 0 and high <= MEASURED_WIDTH * low and not f.uncounted_work:
         value = min(max(f.ran / f.recorded, low), high)
         return Found(value, low, high, f.recorded, SOURCES, caveats)
     if high is not None:
@@ -343,10 +360,12 @@ def small_step_share(s: Subject) -> Found:
     if SMALL_STEP_TOKENS not in f.steps.edges:
         raise Missing("invalid", f"the step histogram has no edge at {SMALL_STEP_TOKENS}", sources=("step_tokens",))
     size = min(f.threshold or math.inf, f.budget - SMALL_STEP_TOKENS)
-    hidden = math.floor(f.hidden_steps(size)) if size > 0 and math.isfinite(f.hidden_steps(size)) else math.inf
+    hidden = f.hidden_steps(size) if size > 0 and f.computed_is_live and not f.uncounted_work else math.inf
+    if math.isfinite(hidden):
+        hidden = math.floor(hidden)
     high = f.at_most_8 / f.recorded
-    low = 0.0 if f.preempted or f.speculative or not f.computed_is_live else max(0.0, f.at_most_8 - hidden) / f.recorded
-    if (hidden == 0 and f.computed_is_live and not f.preempted and not f.speculative) or high == 0:
+    low = max(0.0, f.at_most_8 - hidden) / f.recorded
+    if hidden == 0 or high == 0:
         return Found(high, count=f.recorded, sources=SOURCES, caveats=_assumption(f))
     reason = "a small recorded step may have run a chunk of a prompt as well"
     return Found(None, low, high, f.recorded, SOURCES, _assumption(f), reason)
@@ -367,7 +386,7 @@ def full_step_share(s: Subject) -> Found:
             least = 0.0
     low = least / (f.recorded + least)
     high = 1.0
-    if not f.speculative and f.budget > 1:
+    if not f.uncounted_work and f.budget > 1:
         high = min(1.0, max(0.0, ((f.ran + f.in_progress_end) / f.recorded - 1) / (f.budget - 1)))
     if math.isclose(low, high, abs_tol=1e-12):
         return Found(high, count=f.recorded, sources=SOURCES, caveats=_assumption(f))
@@ -397,7 +416,7 @@ def min_steps(s: Subject) -> Found:
     the longest such chain is at least the mean one. That term is used only where nothing ran at the start, there is
     no speculation and every request finished.
     """
-    f = gather(s)
+    f = gather(s, may_be_idle=True)
     computed = f.computed
     caveats = _assumption(f)
     if not f.computed_is_live:
@@ -421,6 +440,19 @@ def _chain(s: Subject, f: StepFacts, computed: float) -> float:
         done, _ = finished_count(s)
     except Missing:
         return 0.0
-    if done <= 0 or done != f.first_tokens or f.running_end:
+    if done <= 0 or not _all_finished(s, done):
         return 0.0
     return math.ceil(computed / done / f.budget + f.generated / done - 1 - 1e-9)
+
+
+def _all_finished(s: Subject, done: float) -> bool:
+    """Every request of the window finished in it: first tokens, or prompt tokens, are those of finished requests."""
+    if s.has("running_requests") and s.gauge("running_requests").last != 0:
+        return False
+    proofs = []
+    if s.has("ttft_seconds"):
+        proofs.append(s.histogram("ttft_seconds").count == done)
+    if s.has("prompt_tokens") and s.has("prompt_length_tokens"):
+        lengths = s.histogram("prompt_length_tokens")
+        proofs.append(not lengths.rebuilt_sum and lengths.sum == s.increase("prompt_tokens"))
+    return bool(proofs) and all(proofs)

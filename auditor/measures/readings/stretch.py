@@ -112,7 +112,7 @@ def gather(s: Subject) -> Evidence:
 
 def engines(s: Subject) -> int:
     """Engines whose steps run side by side: one per target and rank."""
-    return max(1, len({(p.target, p.rank) for p in s.parts}))
+    return max(1, len({(p.target, p.rank) for p in s.parts if not p.pooled}))
 
 
 def computed_tokens(s: Subject) -> float:

@@ -6,6 +6,8 @@ All of it comes from finished requests.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from auditor.measures.histogram import sum_limits
 from auditor.measures.intervals import mean_interval, share_of_sums
 from auditor.measures.readings.registry import Found, ratio, reading
@@ -176,9 +178,8 @@ def queue_share(s: Subject) -> Found:
     interval = None
     if s.has("inference_seconds"):
         interval = share_of_sums(queue, s.histogram("inference_seconds"), None)
-    low, high = interval if interval is not None else (None, None)
-    caveats = (OVERLAP, FEW_QUEUED) if interval is not None and value < 0.5 else (OVERLAP,)
-    return Found(value, low, high, queue.count, sources, caveats)
+    found = _with_interval(value, interval, queue.count, sources)
+    return replace(found, caveats=(OVERLAP, FEW_QUEUED)) if interval is not None and value < 0.5 else found
 
 
 def _mean(s: Subject, name: str) -> Found:

@@ -1,0 +1,120 @@
+"""``auditor doctor``: reachable? which engine, which names, what can be read?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli.inputs import gather_targets, read_transport, transport_options
+from auditor.cli.options import option
+from auditor.cli.writing import write_results, writing_options
+from auditor.model import EvidenceError, UsageError
+
+if TYPE_CHECKING:
+    from auditor.measures.doctor import Diagnosis
+    from auditor.measures.vocabulary import Vocabulary
+    from auditor.model import Page
+
+FORMATS = ("terminal", "json")
+
+
+@click.command("doctor")
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@option("--targets", "targets_file", type=click.Path(), metavar="FILE", envvar="AUDITOR_TARGETS",
+        help="Targets, one a line, or Prometheus file_sd JSON or YAML.")
+@option("--expand-dns", is_flag=True, help="Take each address of a name as a target.")
+@transport_options
+@writing_options
+def command(**values: Any) -> int:
+    """Say what is behind an address or in a file, and what can be read from it.
+
+    Engine, release as far as its series tell, names it uses, readings that can be had and what would switch the others
+    on, series that are unknown, series that should be there, and names that resolve to several machines.
+
+    \b
+    auditor doctor http://host:8000
+    auditor doctor page.prom --as json
+    """  # noqa: D301
+    _check_formats(values)
+    from auditor.measures.doctor import doctor_document
+    from auditor.measures.vocabulary import load_vocabulary
+    from auditor.pipeline import TOOL
+
+    if not gather_targets(values):
+        raise UsageError("no target given: a URL, a file, or - for standard input")
+    vocabulary = load_vocabulary()
+    diagnoses = [_examine(address, page, failure, addresses, vocabulary)
+                 for address, page, failure, addresses in _pages(values, vocabulary)]  # fmt: skip
+    return write_results(doctor_document(diagnoses, tool=TOOL), values)
+
+
+def _check_formats(values: dict[str, Any]) -> None:
+    asked = [values["as_"], *(text.partition("=")[0] for text in values.get("output") or ())]
+    for name in asked:
+        if name not in FORMATS:
+            raise UsageError(f"doctor writes {' or '.join(FORMATS)}, not {name!r}")
+
+
+def _examine(
+    address: str, page: Page | None, failure: str | None, addresses: list[str], vocabulary: Vocabulary
+) -> Diagnosis:
+    from auditor.measures.doctor import diagnose, diagnose_failure
+    from auditor.measures.targets import build_target
+    from auditor.model import Options, Window
+    from auditor.pipeline import build_subjects
+
+    if page is None:
+        return diagnose_failure(address, failure or "no page", addresses=addresses)
+    target = build_target(address, [(None, page)], vocabulary, saved=True)
+    window = Window(kind="lifetime", start=None, end=None, seconds=None, targets=(target,))
+    subjects = build_subjects(window, Options(), vocabulary=vocabulary)
+    return diagnose(target, page, vocabulary, subjects, addresses=addresses)
+
+
+def _pages(
+    values: dict[str, Any], vocabulary: Vocabulary
+) -> list[tuple[str, Page | None, str | None, list[str]]]:
+    """(address, page or None, why not, what the name resolves to) of every target, files first."""
+    from auditor.collect import is_address
+    from auditor.sources.exposition import parse_page
+    from auditor.sources.files import STDIN, read_file
+
+    out: list[tuple[str, Page | None, str | None, list[str]]] = []
+    live = []
+    for target in gather_targets(values):
+        if is_address(target):
+            live.append(target)
+            continue
+        name = "standard input" if target == STDIN else target
+        try:
+            out.append((name, parse_page(read_file(target), wanted=vocabulary.wanted), None, []))
+        except EvidenceError as error:
+            out.append((name, None, str(error), []))
+    return out + (_scraped(live, values, vocabulary) if live else [])
+
+
+def _scraped(
+    live: list[str], values: dict[str, Any], vocabulary: Vocabulary
+) -> list[tuple[str, Page | None, str | None, list[str]]]:
+    from auditor.collect import expand_addresses
+    from auditor.http import Client
+    from auditor.sources.scrape import metrics_url, scrape_all
+
+    urls = expand_addresses([metrics_url(t) for t in live], expand=bool(values["expand_dns"]))
+    with Client(read_transport(values)) as client:
+        found = scrape_all(client, urls, vocabulary.wanted)
+    return [(got.address, got.page, got.failure, _resolve(url)) for url, got in zip(urls, found, strict=True)]
+
+
+def _resolve(url: str) -> list[str]:
+    """Addresses behind a URL's name; none where it does not resolve here (a proxy may know better)."""
+    from urllib.parse import urlsplit
+
+    from auditor.http import resolve_addresses
+
+    parts = urlsplit(url)
+    try:
+        return resolve_addresses(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    except EvidenceError:
+        return []

@@ -1,0 +1,10 @@
+"""The query API that Prometheus, Thanos, Mimir, Cortex and VictoriaMetrics share.
+
+This room asks and reads answers; what to ask is rendered elsewhere. Importing it loads no HTTP library.
+"""
+
+from auditor.sources.prometheus.answers import Answer, Row
+from auditor.sources.prometheus.refusals import LimitError, QueryError
+from auditor.sources.prometheus.server import Dialect, MetricsServer, Tally
+
+__all__ = ["Answer", "Dialect", "LimitError", "MetricsServer", "QueryError", "Row", "Tally"]
