@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -52,25 +53,30 @@ def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vo
     vocabulary = vocabulary or load_vocabulary()
     _check(inputs)
     if inputs.prometheus is not None:
-        from auditor.sources.prometheus import collect_range
-
-        return collect_range(inputs, vocabulary, say=say)
+        return _range(inputs, vocabulary, say)
     if inputs.before is not None:
         return _pair(inputs, vocabulary)
     if inputs.series:
         return _series(inputs, vocabulary)
-    saved = _saved_window(inputs)
-    if saved is not None:
-        return saved
     log = _log_window(inputs, vocabulary)
     if log is not None:
         return log
+    body = None
+    if len(inputs.targets) == 1 and not is_address(inputs.targets[0]):
+        try:
+            body = read_file(inputs.targets[0])
+        except EvidenceError:
+            body = None  # named, with the reason, when it is read as a page
+        else:
+            saved = _saved_window(inputs, body, vocabulary)
+            if saved is not None:
+                return saved
     live = [t for t in inputs.targets if is_address(t)]
     if inputs.window_seconds is not None:
         if len(live) != len(inputs.targets):
             raise UsageError("--window takes two scrapes of live servers; for saved pages use --before or --series")
         return _live(inputs, live, vocabulary, say)
-    return _once(inputs, vocabulary)
+    return _once(inputs, vocabulary, body)
 
 
 def _check(inputs: Inputs) -> None:
@@ -83,23 +89,50 @@ def _check(inputs: Inputs) -> None:
         raise UsageError("--before goes with exactly one later page of the same server")
     if (inputs.every_seconds or inputs.times) and not inputs.series:
         raise UsageError("--every and --times go with --series")
+    if (*inputs.targets, *inputs.series, inputs.before).count(STDIN) > 1:
+        raise UsageError("- (standard input) can be read once only")
+    if inputs.before is not None and (is_address(inputs.before) or is_address(inputs.targets[0])):
+        raise UsageError("--before takes two saved pages; for a live server use --window")
     if inputs.before is not None and inputs.window_seconds is not None:
         raise UsageError("--window is for live servers; the distance of two saved pages is --seconds N")
+
+
+def _range(inputs: Inputs, vocabulary: Vocabulary, say: Progress) -> Window:
+    """A past window, added up by a metrics server."""
+    from auditor.ranges import RangeRequest, collect_range
+
+    assert inputs.prometheus is not None
+    if inputs.targets:
+        raise UsageError("--prometheus finds its targets itself; choose among them with --match '{job=\"vllm\"}'")
+    if inputs.window_seconds is None:
+        raise UsageError("--prometheus needs --window: how far back, for example --window 24h")
+    request = RangeRequest(
+        url=inputs.prometheus,
+        window_seconds=inputs.window_seconds,
+        end=inputs.end,
+        match=inputs.match,
+        exact=inputs.exact,
+        by=str(inputs.extra.get("by", "model")),
+    )
+    return collect_range(
+        request, vocabulary, transport=inputs.transport, settings=inputs.settings, say=say
+    )
 
 
 def is_address(target: str) -> bool:
     """Whether a target is to be asked over the network, and is no file."""
     if target.startswith(("http://", "https://")):
         return True
-    if target == STDIN or Path(target).exists():
+    # os.path, since Path.exists raises on names that are too long to be one.
+    if target == STDIN or os.path.exists(target):  # noqa: PTH110
         return False
     from auditor.sources.scrape import looks_like_address
 
     return looks_like_address(target)
 
 
-def _read_page(path: str, vocabulary: Vocabulary) -> Page:
-    return parse_page(read_file(path), wanted=vocabulary.wanted)
+def _read_page(path: str, vocabulary: Vocabulary, body: bytes | None = None) -> Page:
+    return parse_page(read_file(path) if body is None else body, wanted=vocabulary.wanted)
 
 
 # --------------------------------------------------------------------------- saved pages
@@ -170,10 +203,11 @@ def _series(inputs: Inputs, vocabulary: Vocabulary) -> Window:
     )
 
 
-def _once(inputs: Inputs, vocabulary: Vocabulary) -> Window:
-    """One page of each target: the servers' lives so far."""
+def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> Window:
+    """One page of each target: the servers' lives so far. ``body`` is what a single file holds."""
     live = [t for t in inputs.targets if is_address(t)]
     fetched: dict[str, TargetWindow] = {}
+    pages: dict[str, Page] = {}
     moment: float | None = None
     if live:
         from auditor.http import Client
@@ -186,14 +220,17 @@ def _once(inputs: Inputs, vocabulary: Vocabulary) -> Window:
                 fetched[got.address] = (
                     failed_target(got.address, got.failure or "no page")
                     if got.page is None
-                    else build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
+                    else _same_as(pages, got.address, got.page)
+                    or build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
                 )
+                if got.page is not None:
+                    pages.setdefault(got.address, got.page)
     targets = list(fetched.values())
     saved_pages: list[Page] = []
     for path in (t for t in inputs.targets if t not in live):
         name = "standard input" if path == STDIN else path
         try:
-            page = _read_page(path, vocabulary)
+            page = _read_page(path, vocabulary, body)
         except EvidenceError as error:
             targets.append(failed_target(name, str(error)))
             continue
@@ -207,6 +244,15 @@ def _once(inputs: Inputs, vocabulary: Vocabulary) -> Window:
 
 
 # --------------------------------------------------------------------------- live servers
+
+
+def _same_as(pages: Mapping[str, Page], address: str, page: Page) -> TargetWindow | None:
+    """A target that is a server already read under another address, which must not be counted twice."""
+    for other, read in pages.items():
+        if other != address and same_server([read, page]):
+            return failed_target(address, f"the same server as {other}: counted once")
+    return None
+
 
 
 def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: Progress) -> Window:
@@ -228,12 +274,18 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
         _wait(inputs.window_seconds, say)
         second = scrape_all(client, urls, vocabulary.wanted)
     out: list[TargetWindow] = []
+    pages: dict[str, Page] = {}
     spans, starts, ends = [], [], []
     for a, b in zip(first, second, strict=True):
         if a.page is None or b.page is None:
             which = a.failure if a.page is None else f"answered at the start and not at the end: {b.failure}"
             out.append(failed_target(a.address, which or "no page"))
             continue
+        twin = _same_as(pages, a.address, a.page)
+        if twin is not None:
+            out.append(twin)
+            continue
+        pages[a.address] = a.page
         out.append(build_target(a.address, [(a.at, a.page), (b.at, b.page)], vocabulary, saved=False))
         if a.at is not None and b.at is not None:
             spans.append(b.at - a.at)
@@ -267,6 +319,7 @@ def expand_addresses(urls: list[str], *, expand: bool) -> list[str]:
 
     A name that does not resolve is kept: asking it says why, and only that target fails.
     """
+    urls = list(dict.fromkeys(urls))
     if not expand:
         return urls
     from urllib.parse import urlsplit, urlunsplit
@@ -292,31 +345,37 @@ def expand_addresses(urls: list[str], *, expand: bool) -> list[str]:
 # --------------------------------------------------------------------------- saved windows and logs
 
 
-def _saved_window(inputs: Inputs) -> Window | None:
-    """The window of a saved file, when the only target is one."""
-    paths = [t for t in inputs.targets if t == STDIN or Path(t).is_file()]
-    if len(inputs.targets) != 1 or not paths or paths[0] == STDIN:
-        return None
-    with Path(paths[0]).open("rb") as file:
-        if not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-            return None
-    document = as_saved_document(read_file(paths[0]))
+def _saved_window(inputs: Inputs, body: bytes, vocabulary: Vocabulary) -> Window | None:
+    """The window in the body of the only target, when it is one."""
+    document = as_saved_document(body)
     if document is None:
         return None
+    name = "standard input" if inputs.targets[0] == STDIN else inputs.targets[0]
     if document.get("kind") != "window":
-        raise UsageError(
-            f"{paths[0]}: is a saved {document.get('kind')}, not a window; auditor render shows a report again"
-        )
+        raise UsageError(f"{name}: is a saved {document.get('kind')}, not a window; auditor render shows a report again")
     from auditor.saved import window_from_json
 
-    window = window_from_json(document, name=paths[0])
+    window = window_from_json(document, name=name)
+    known = {e.name for e in vocabulary.engines}
+    strange = next((t.engine for t in window.targets if t.state == "measured" and t.engine not in known), None)
+    if strange is not None:
+        raise EvidenceError(f"{name}: holds pages of {strange!r}, which this release does not know")
     if inputs.window_seconds is not None:
         raise UsageError("--window is for live servers; a saved window has its own length")
     return window
 
 
 def _log_window(inputs: Inputs, vocabulary: Vocabulary) -> Window | None:
-    return None
+    """The window of running logs, when the targets are such; asked first, because a log may be of any size."""
+    from auditor.log_window import find_logs, log_window
+
+    found = find_logs(inputs.targets)
+    if found is None:
+        return None
+    if inputs.window_seconds is not None:
+        raise UsageError("--window is for live servers; a log has its own length")
+    known = frozenset(e.name for e in vocabulary.engines)
+    return log_window(found, known_engines=known, settings=inputs.settings, seconds=inputs.seconds)
 
 
 # --------------------------------------------------------------------------- the window
@@ -355,7 +414,14 @@ def _window(
         targets=tuple(targets),
         coverage=min(coverage, answered) if targets else 0.0,
         restarts=restarts,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_disturbed(targets, vocabulary)),
         settings=inputs.settings,
         source=source,
     )
+
+
+def _disturbed(targets: Sequence[TargetWindow], vocabulary: Vocabulary) -> tuple[str, ...]:
+    """What our own scrapes did to live servers whose pages change by being read, one sentence an engine."""
+    scraped = {t.engine: None for t in targets if t.state == "measured" and t.engine and "://" in t.address}
+    traits = [vocabulary.engine(name).traits for name in scraped if name]
+    return tuple(str(t["scrape_disturbs"]) for t in traits if "scrape_disturbs" in t)

@@ -58,13 +58,22 @@ def run(argv: list[str]) -> int:
     except Terminated:
         return _say("terminated", TERMINATED)
     except BrokenPipeError:
-        from auditor.cli.ending import earned
-
-        return earned()
+        return _earned()
+    except SystemExit as end:
+        # click turns a closed pipe into sys.exit(1), which would say "broken".
+        if isinstance(end.__context__, BrokenPipeError):
+            return _earned()
+        raise
     except MemoryError:
         return _say("out of memory", INTERNAL)
     except Exception as fault:  # noqa: BLE001  (the last line of defence: every fault gets a code and a sentence)
         return _fault(fault)
+
+
+def _earned() -> int:
+    from auditor.cli.ending import earned
+
+    return earned()
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.audits import load_audits
-from auditor.gate.baselines import Baselines, ReportBaselines
+from auditor.gate.baselines import Baseline, Baselines, ReportBaselines
 from auditor.gate.judge import Judgement, Terms, judge_report
 from auditor.gate.model import Names, PremisesFile, ReadingName
+from auditor.gate.noise import SIGMAS
 from auditor.gate.reader import describe_claims
 from auditor.levers import load_levers
 from auditor.measures.claims import CLAIMS, check_claims
@@ -19,8 +20,11 @@ from auditor.model import EvidenceError, Options, Readings, Report, Setting, Sub
 from auditor.pipeline import audit_window
 from auditor.sources.files import read_file
 
+if TYPE_CHECKING:
+    from auditor.history.gate_baseline import StoreBaseline
+    from auditor.history.series import Point
+
 RATIOS_OF_THE_POOL = frozenset({"preemptions_per_request", "waiting_deferred_share"})
-LARGEST_REPORT = 64 * 2**20
 
 
 def known_names() -> Names:
@@ -58,6 +62,8 @@ def gate_window(
     """Audit a window and judge the premises of a file."""
     options = replace(options, claims={**describe_claims(premises), **options.claims})
     report = audit_window(window, options, settings=settings)
+    if isinstance(terms.baselines, HistoryBaselines):
+        terms = replace(terms, baselines=replace(terms.baselines, tonight=report))
     return judge_report(_with_claims(report, premises), premises, names or known_names(), terms)
 
 
@@ -104,15 +110,51 @@ def _read_report(path: str) -> Mapping[str, Any]:
     return document
 
 
-def open_history(path: str) -> Baselines:
+@dataclass(frozen=True)
+class HistoryBaselines:
+    """The history of nightly runs: the median of nights that are like tonight, and their band as the noise."""
+
+    store: StoreBaseline
+    source: str
+    tonight: Report | None = None
+    """The report that the nights must be like: kind and length of window, traffic."""
+
+    def baseline_of(self, reading: str, subject: Mapping[str, str | None], at: str | None = None) -> Baseline:
+        from auditor.history.baseline import NoBaseline
+
+        found = self.store.find(reading, subject, at=at, tonight=self._point(reading, subject))
+        if isinstance(found, NoBaseline):
+            return Baseline(None, runs=found.nights, reason=found.reason)
+        if found.median <= 0:
+            return Baseline(found.median, found.low, found.high, runs=found.nights)
+        # The band is what a quiet night stays within; a change is seen beyond SIGMAS of the noise of one run.
+        half = max(found.high / found.median - 1, 1 - found.low / found.median)
+        return Baseline(found.median, found.low, found.high, noise=half / SIGMAS, runs=found.nights)
+
+    def _point(self, reading: str, labels: Mapping[str, str | None]) -> Point | None:
+        from auditor.history.series import Point
+
+        if self.tonight is None:
+            return None
+        subject = next((s for s in self.tonight.subjects if dict(s.labels) == dict(labels)), None)
+        if subject is None or reading not in subject.readings:
+            return None
+        now, seconds = subject.readings[reading], self.tonight.window.get("seconds")
+        done = subject.readings["finished_requests"].value if "finished_requests" in subject.readings else None
+        traffic = done / seconds if done is not None and seconds else done
+        return Point(
+            0.0, self.tonight.window["kind"], now.state, now.value, now.low, now.high, now.count,
+            seconds=seconds, traffic=traffic,
+        )  # fmt: skip
+
+
+def open_history(path: str) -> HistoryBaselines:
     """Baselines from the history of nightly runs.
 
     Raises:
-        UsageError: this release has no history, or the file is not there.
+        UsageError: there is no such file.
+        OutputError: it cannot be read.
     """
-    try:
-        from auditor.history import baselines  # type: ignore[attr-defined]
-    except ImportError:
-        raise UsageError("--store: this release cannot read a history; give --baseline report.json") from None
-    found: Baselines = baselines.open_baselines(path)
-    return found
+    from auditor.history.gate_baseline import open_baseline
+
+    return HistoryBaselines(open_baseline(path), Path(path).name)

@@ -130,6 +130,8 @@ class Window:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     source: str = ""
     """How the window was made, in words a report can print: ``t0.prom -> t1.prom``."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What a boot log told beside settings: ``boot_effects`` (sentences), ``log_hit_rate`` (0..1)."""
 
 
 # --------------------------------------------------------------------------- quantities
@@ -199,6 +201,20 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class LogEvidence:
+    """What a running log says of one engine beside its gauges: a log has no counters."""
+
+    moved: bool
+    """Tokens moved in at least one of its lines."""
+    missing: str
+    """Why every quantity that is not in the part is missing."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Flag -> the sentence behind it, for what only lines of a log show."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """The rolling figures as they were printed, and sums of batch lines: facts, never readings."""
+
+
+@dataclass(frozen=True)
 class Part:
     """One engine of one target for one model: the finest grain at which quantities are kept."""
 
@@ -225,6 +241,8 @@ class Part:
     """Quantity exported under two names -> empty, or how they disagree."""
     copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Gauge exported once per process -> how many copies of one engine, and how many of them above 0 at the end."""
+    log: LogEvidence | None = None
+    """Set where the part was read from a running log and not from a page."""
 
 
 # --------------------------------------------------------------------------- readings
@@ -407,6 +425,8 @@ class Example:
     seconds: float | None = 60.0
     kind: WindowKind = "scrapes"
     settings: Mapping[str, float | str | bool] = field(default_factory=dict)
+    engine: str = "vllm"
+    """The engine in whose quantities it is told."""
 
 
 Range = tuple[float | None, float | None]

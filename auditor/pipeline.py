@@ -18,6 +18,7 @@ from auditor.measures.readings import READINGS
 from auditor.measures.readings.distributions import slo_share
 from auditor.measures.readings.tokens import external_kv_share
 from auditor.measures.reduce import reduce_target
+from auditor.measures.roles import join_pair
 from auditor.measures.settings import page_settings, resolve_settings
 from auditor.measures.subject import Subject, WindowFacts, group_parts, part_summary
 from auditor.measures.vocabulary import Engine, Vocabulary, load_vocabulary
@@ -93,6 +94,7 @@ def _subject(
     vocabulary: Vocabulary,
 ) -> Subject:
     engine = vocabulary.engine(parts[0].engine)
+    parts, joined = join_pair(parts, engine)
     boot_log = {k: s for k, s in given.items() if s.source.startswith("boot log")}
     explicit = {k: s for k, s in given.items() if k not in boot_log}
     settings, disagreements = resolve_settings(page_settings(parts, engine), boot_log, explicit)
@@ -105,6 +107,7 @@ def _subject(
         estimated=window.kind == "range" and not any(t.series for t in window.targets),
         step_seconds=window.step_seconds,
         partial_response=window.partial_response,
+        facts=window.facts,
     )
     form = forms.get(parts[0].target, engine.prefix)
     subject = Subject(
@@ -119,6 +122,7 @@ def _subject(
         restarted=any(p.restarts for p in parts),
     )
     subject.disagreements = tuple(disagreements)
+    subject.joined = joined
     return subject
 
 
@@ -132,7 +136,8 @@ def _slices(
     settings: Mapping[str, Setting],
 ) -> tuple[Subject, ...]:
     """The subject between neighbouring scrapes, where all its parts were scraped equally often."""
-    counts = {len(p.slices) for p in parts if p.rank is not None or len(parts) == 1} or {0}
+    pooled = [p for p in parts if p.pooled]
+    counts = {len(p.slices) for p in pooled or [p for p in parts if p.rank is not None or len(parts) == 1]} or {0}
     count = counts.pop()
     if counts or count < 2:
         return ()
@@ -193,6 +198,11 @@ def read_subject(subject: Subject, options: Options) -> Readings:
     facts["requests_running_at_both_ends"] = running_at_both_ends(subject)
     facts["identities"] = identities(subject)
     facts.update(engine_facts(subject))
+    if subject.window.facts.get("boot_effects"):
+        facts["boot_effects"] = list(subject.window.facts["boot_effects"])
+    logs = [dict(p.log.figures) for p in subject.parts if p.log is not None]
+    if logs:
+        facts["log"] = logs
     if subject.has("prompt_tokens_by_source"):
         facts["external_kv_share"] = external_kv_share(subject)
     return Readings(

@@ -16,6 +16,7 @@ from auditor.model import (
     Gauge,
     Histogram,
     Info,
+    LogEvidence,
     Part,
     Quantity,
     Series,
@@ -43,6 +44,7 @@ def window_to_json(window: Window, *, tool: str) -> dict[str, Any]:
             "partial_response": window.partial_response,
             "step_seconds": window.step_seconds,
             "source": window.source,
+            "facts": dict(window.facts),
         },
         "settings": {k: s.to_json() for k, s in window.settings.items()},
         "targets": [_target_to_json(t) for t in window.targets],
@@ -55,7 +57,10 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
     Raises:
         EvidenceError: a file that is no window of ours, or of a newer schema.
     """
-    if document.get("schema", 0) > SCHEMA:
+    schema = document.get("schema")
+    if not isinstance(schema, int):
+        raise EvidenceError(f"{name}: is no saved window (schema {schema!r})")
+    if schema > SCHEMA:
         raise EvidenceError(
             f"{name}: written by a newer release (schema {document['schema']}, this one reads {SCHEMA})"
         )
@@ -74,6 +79,7 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
             step_seconds=head.get("step_seconds"),
             settings={k: Setting(s["value"], s["source"]) for k, s in document.get("settings", {}).items()},
             source=head.get("source", ""),
+            facts=head.get("facts", {}),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EvidenceError(f"{name}: is no saved window ({type(error).__name__}: {error})") from None
@@ -189,7 +195,14 @@ def _part_to_json(p: Part) -> dict[str, Any]:
         "flaws": dict(p.flaws),
         "doubles": dict(p.doubles),
         "copies": {name: list(told) for name, told in p.copies.items()},
+        "log": _log_to_json(p.log),
     }
+
+
+def _log_to_json(log: LogEvidence | None) -> dict[str, Any] | None:
+    if log is None:
+        return None
+    return {"moved": log.moved, "missing": log.missing, "words": dict(log.words), "figures": dict(log.figures)}
 
 
 def _part_from_json(d: Mapping[str, Any]) -> Part:
@@ -212,4 +225,5 @@ def _part_from_json(d: Mapping[str, Any]) -> Part:
         flaws=d["flaws"],
         doubles=d["doubles"],
         copies={name: (int(a), int(b)) for name, (a, b) in d.get("copies", {}).items()},
+        log=LogEvidence(**d["log"]) if d.get("log") else None,
     )

@@ -19,7 +19,8 @@ from auditor.model import Example, Options, Readings, Verdict
 HELPERS = {"judging"}
 ORDER = (
     "length-truncation", "prefix-cache", "time-split", "step-fill", "derived-rates", "queueing", "kv-pool",
-    "preemption", "speculation", "request-accounting", "engine-liveness", "metrics-integrity", "role", "roofline",
+    "preemption", "decode-freeze", "speculation", "request-accounting", "engine-liveness", "metrics-integrity", "role",
+    "roofline",
 )  # fmt: skip
 """The order on a screen; an audit that is not listed comes after these."""
 

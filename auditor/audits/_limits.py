@@ -54,7 +54,8 @@ def find_binding_limit(readings: Readings) -> BindingLimit:
         return BindingLimit("none", f"no limit binds: nothing waits {at_scrapes(readings)}")
     deferred = readings.value("waiting_deferred_share")
     if deferred is not None and deferred > 0.5:
-        return BindingLimit("other", f"{percent(deferred)} of {shown(waiting)} waiting wait for something else than capacity")
+        share = f"{percent(deferred)} of {shown(waiting)} waiting"
+        return BindingLimit("other", f"{share} wait for something else than capacity")
     return _of_waiting(readings, running, waiting)
 
 

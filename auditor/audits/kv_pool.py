@@ -25,7 +25,15 @@ from auditor.model import Example, Options, Readings, Verdict, VerdictWord
 
 PREMISE = "the KV pool is not what limits"
 QUESTION = "Does the KV pool leave room?"
-NEEDS = ("kv_usage", "kv_usage_max", "kv_usage_peak", "running_requests", "waiting_requests", "preemptions", "kv_pool_tokens")
+NEEDS = (
+    "kv_usage",
+    "kv_usage_max",
+    "kv_usage_peak",
+    "running_requests",
+    "waiting_requests",
+    "preemptions",
+    "kv_pool_tokens",
+)
 
 EXAMPLES = (
     Example(
@@ -86,6 +94,8 @@ def _judge(readings: Readings, options: Options) -> tuple[VerdictWord, str]:
             return "undecided", reading.reason or reading.state
     if not _ran(readings):
         return "undecided", "nothing was running on any page that was read, so the gauges describe no load"
+    if readings.has_flag("log_only"):
+        return "undecided", "one moment of its gauges in ten seconds, and no preemptions: a log does not carry them"
     events = max(readings.value("finished_requests") or 0.0, readings.value("first_tokens") or 0.0)
     if events < options.min_requests:
         return "undecided", f"only {shown(events)} requests behind it, {options.min_requests} needed"
@@ -124,7 +134,7 @@ def _found(readings: Readings) -> str:
 def _next(readings: Readings, word: VerdictWord) -> tuple[str, ...]:
     if word == "broken":
         return (
-            "fewer KV tokens a request (context, output length), a smaller KV precision, more memory for blocks, or replicas",
+            "fewer KV tokens a request (context, output length), a smaller KV precision, more memory, or replicas",
             "compare pools in tokens, not in GiB: auditor boots shows what a setting costs",
         )
     if word == "undecided" and (readings.lifetime or readings.has_flag("gauges_stale")):

@@ -84,11 +84,11 @@ def _summary(share: Reading, judged: Reading, word: VerdictWord, why: str) -> st
     of = f"{shown(events)} of {shown(share.count)}" if events is not None else ""
     text = f"{percent(share.value)} cut by length  {interval_words(share, of=of)}"
     if judged is not share and judged.state != "no_traffic":
-        answers = f"of the {shown(judged.count)} answers with a real cap cut by length; the other requests are probes"
+        answers = f"of the {shown(judged.count)} answers with a real cap cut by length"
         if judged.value is not None:
-            text = f"{percent(judged.value)} {answers}  {interval_words(judged)}"
+            text = f"{percent(judged.value)} {answers}  {interval_words(judged)}; the other requests are probes"
         elif judged.state == "bounded":
-            text = f"{percent(judged.low)} to {percent(judged.high)} {answers}"
+            text = f"{percent(judged.low)} to {percent(judged.high)} {answers}; the other requests are probes"
     if word not in ("holds", "broken"):
         text += f"; {why}"
     return text

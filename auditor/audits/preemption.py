@@ -2,17 +2,17 @@
 
 Premise: next to nothing is preempted: at most one preemption in a hundred finished requests.
 
-Why it matters: a preempted request gives its KV blocks back and is computed again from its start. The work shows in no
-token counter, only as time, and older releases count it as cache hits.
+Why it matters: a preempted request gives its KV blocks back and is computed again from its start. The work shows in
+no token counter, only as time, and older releases count it as cache hits.
 
-How it is measured: preemptions_per_request = preemptions / finished requests of the window. A count of events, not a
-sample: it is judged by its value. A preemption too many breaks at once; none in few requests proves nothing.
+How it is measured: preemptions_per_request = preemptions / finished requests of the window. A count of events, not
+a sample: it is judged by its value. A preemption too many breaks at once; none in few requests proves nothing.
 
 When it misleads: a page's total since start mixes a bad hour long ago with now, so one scrape is undecided. Some
 connectors preempt on purpose.
 
-What to do: fewer seats (max_num_seqs) or more KV blocks; look at kv-pool first. Do not believe the hit share of a window
-with preemptions on releases without prompt tokens by source.
+What to do: fewer seats (max_num_seqs) or more KV blocks; look at kv-pool first. Do not believe the hit share of a
+window with preemptions on releases without prompt tokens by source.
 """
 
 from __future__ import annotations
@@ -54,7 +54,14 @@ def audit(readings: Readings, options: Options) -> Verdict:
         expected=f"at most {LIMIT:g}",
         found=found_words(rate),
         uses=NEEDS,
-        flags=("kv_bound", "lifetime_only", "recompute_may_count_as_hits", "no_traffic", "too_few_requests", "counter_reset"),
+        flags=(
+            "kv_bound",
+            "lifetime_only",
+            "recompute_may_count_as_hits",
+            "no_traffic",
+            "too_few_requests",
+            "counter_reset",
+        ),
         next=_next(readings, word),
     )
 

@@ -87,10 +87,17 @@ def audit(readings: Readings, options: Options) -> Verdict:
         expected=f"at least {LIMIT:g}",
         found=found_words(share),
         uses=NEEDS,
-        flags=(*REASONS, "queries_inflated", "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits",
-               "old_and_new_names", "too_few_requests", "lifetime_only"),
+        flags=(
+            *REASONS,
+            "queries_inflated",
+            "parallel_sampling_inflates_counts_and_hits",
+            "recompute_may_count_as_hits",
+            "old_and_new_names",
+            "too_few_requests",
+            "lifetime_only",
+        ),
         next=_next(readings, word, reasons),
-    )  # fmt: skip
+    )
 
 
 def judge_by_requests(readings: Readings, options: Options) -> tuple[VerdictWord, str]:
@@ -126,7 +133,8 @@ def _summary(readings: Readings, word: VerdictWord, why: str, reasons: list[str]
             return f"{text}: it is on, and no prompt shares a whole block with an earlier one"
         return text + (f"; {why}" if word == "undecided" else "")
     saved = (computed.count or 0) - (computed.value or 0)
-    text = f"{percent(share.value)} of prompt tokens ({shown(saved)} of {shown(computed.count)})  {interval_words(share, of='95 %')}"
+    tokens = f"{shown(saved)} of {shown(computed.count)}"
+    text = f"{percent(share.value)} of prompt tokens  {interval_words(share, of=tokens)}"
     if word not in ("holds", "broken"):
         text += f"; {why}"
     return text
@@ -150,8 +158,9 @@ def _next(readings: Readings, word: VerdictWord, reasons: list[str]) -> tuple[st
     below = readings.get("below_block_share")
     if below is not None and below.low:
         block = readings.value("block_size_tokens")
+        size = shown(block)
         return (
-            f"{percent(below.low)} or more of the prompts are shorter than a block of {shown(block)} tokens and can never hit; "
-            f"of a longer one at most its whole blocks can (floor(length / {shown(block)}) x {shown(block)})",
+            f"{percent(below.low)} or more of the prompts are shorter than a block of {size} tokens and can never hit; "
+            f"of a longer one at most its whole blocks can (floor(length / {size}) x {size})",
         )
     return ()

@@ -2,19 +2,19 @@
 
 Premise: requests do not wait for a seat: at most 10 % of their time in the engine is spent in its queue.
 
-Why it matters: a queue is the one part of latency that more capacity removes. Where there is none, seats, replicas and a
-larger pool change nothing; where there is one, no prefill or decode setting reaches it.
+Why it matters: a queue is the one part of latency that more capacity removes. Where there is none, seats, replicas
+and a larger pool change nothing; where there is one, no prefill or decode setting reaches it.
 
-How it is measured: queue_share = queue / (queue + prefill + decode) request-seconds of finished requests, with a 95 %
-interval. Beside it, which limit binds at the scrapes: seats (all of --seats running and requests waiting), the KV pool
-(kv_bound), the step budget (requests wait, seats and KV blocks are free), or none (nothing waits).
+How it is measured: queue_share = queue / (queue + prefill + decode) request-seconds of finished requests, with a 95
+% interval. Beside it, which limit binds at the scrapes: seats (all of --seats running and requests waiting), the KV
+pool (kv_bound), the step budget (requests wait, seats and KV blocks are free), or none (nothing waits).
 
-When it misleads: where few requests make up the share the interval is too narrow (5 % of them queued: it covers 59 to
-70 % at 30 requests, 82 to 91 % at 100). Only finished requests count: one that still waits is in no sum. Time before the
-engine (tokenization, input queue) is not in it: hidden_wait_share has that.
+When it misleads: where few requests make up the share the interval is too narrow (5 % of them queued: it covers 59
+to 70 % at 30 requests, 82 to 91 % at 100). Only finished requests count: one that still waits is in no sum. Time
+before the engine (tokenization, input queue) is not in it: hidden_wait_share has that.
 
-What to do: ask which limit binds before adding anything. Seats: max_num_seqs, as far as the KV pool carries it. KV pool:
-see kv-pool. Step budget: see step-fill. Bursts: replicas, or a client that paces itself.
+What to do: ask which limit binds before adding anything. Seats: max_num_seqs, as far as the KV pool carries it. KV
+pool: see kv-pool. Step budget: see step-fill. Bursts: replicas, or a client that paces itself.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _summary(readings: Readings, word: VerdictWord, why: str, limit: BindingLimi
         if word == "undecided":
             text += f"; {why}"
     elif share.state == "bounded":
-        text = f"{percent(share.low)} to {percent(share.high)} of request time is queueing: {share.reason}"
+        text = f"{percent(share.low)} to {percent(share.high)} of request time is queueing"
+        text += f"; {why}" if word == "undecided" else ""
     else:
         text = why
     if word == "broken" and limit.name == "none":

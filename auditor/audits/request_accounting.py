@@ -2,17 +2,19 @@
 
 Premise: the finished requests are all the requests.
 
-Why it matters: every share of time, length or cut answers speaks of finished requests only. Clients that hang up leave
-no trace in vLLM's finish reasons, and they are rarely the typical ones: long answers are abandoned first.
+Why it matters: every share of time, length or cut answers speaks of finished requests only. Clients that hang up
+leave no trace in vLLM's finish reasons, and they are rarely the typical ones: long answers are abandoned first.
 
 How it is measured: finish reasons, end-to-end times and inference times count the same requests within 2 % (or one
-request); and first tokens without a finished request are at most what runs at both ends of the window, plus 2 % of the
-first tokens. A request that failed or was aborted inside the engine may end without a first token: that is accounted.
+request); and first tokens without a finished request are at most what runs at both ends of the window, plus 2 % of
+the first tokens. A request that failed or was aborted inside the engine may end without a first token: that is
+accounted.
 
-When it misleads: a client that hangs up before its first token is in no series at all. The difference is net: requests
-that began before the window and end in it hide others that never ended.
+When it misleads: a client that hangs up before its first token is in no series at all. The difference is net:
+requests that began before the window and end in it hide others that never ended.
 
-What to do: look for client timeouts, load-balancer timeouts and retries; ask the clients' side how many requests it sent.
+What to do: look for client timeouts, load-balancer timeouts and retries; ask the clients' side how many requests it
+sent.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def _counts(readings: Readings) -> dict[str, float]:
     out: dict[str, float] = {}
     done = readings["finished_requests"]
     if done.value is not None:
-        out["finish reasons" if "finished_requests" in done.sources else "finished requests"] = done.value
+        by_reason = "finished_requests" in done.sources and readings["length_share"].state != "not_exported"
+        out["finish reasons" if by_reason else "finished requests"] = done.value
     for name, words in (("e2e_seconds", "end-to-end times"), ("inference_time_seconds", "timed requests")):
         count = readings[name].count
         if count is not None:
@@ -122,7 +125,8 @@ def _lost_tokens(readings: Readings) -> str | None:
     share, rest = readings.value("unfinished_prompt_share"), readings.value("unfinished_prompt_tokens")
     if share is None or share <= LIMIT or readings.facts.get("requests_running_at_both_ends") != 0:
         return None
-    return f"{shown(rest)} prompt tokens ({percent(share)}) belong to no finished request, and nothing runs: disconnects?"
+    tokens = f"{shown(rest)} prompt tokens ({percent(share)})"
+    return f"{tokens} belong to no finished request, and nothing runs: disconnects?"
 
 
 def _ended_without_first_token(readings: Readings) -> float:
@@ -151,7 +155,8 @@ def _summary(
     if excess is not None and allowed is not None and excess > allowed:
         share = f" ({percent(net / first)})" if first and net > 0 else ""
         if net > 0:
-            return f"{shown(net)} of {shown(first)} requests that gave a first token never finished{share}: disconnects?"
+            lost = f"{shown(net)} of {shown(first)} requests that gave a first token"
+            return f"{lost} never finished{share}: disconnects?"
         return f"{shown(-net)} finished requests had no first token, and nothing that ran explains them"
     if max(counts.values()) < options.min_requests:
         return f"{words}: fewer than {options.min_requests}"

@@ -2,19 +2,20 @@
 
 Premise: this page shows the whole service, not one node of a disaggregated pair.
 
-Why it matters: with prefill on one node and decode on another, each page shows half of every request. The decode node
-computes almost no prompt tokens and its prefill time is a transfer; the prefill node caps every answer at one token.
-Judged alone, each looks broken in its own way.
+Why it matters: with prefill on one node and decode on another, each page shows half of every request. The decode
+node computes almost no prompt tokens and its prefill time is a transfer; the prefill node caps every answer at one
+token. Judged alone, each looks broken in its own way.
 
-How it is measured: the share of prompt tokens whose KV came from outside (external_kv_transfer among the prompt tokens
-by source) is below 0.5, and it is no pure prefill node: every request capped at one token, with a KV connector's series
-on the page. Both break the premise; shares need --min-requests requests.
+How it is measured: the share of prompt tokens whose KV came from outside (external_kv_transfer among the prompt
+tokens by source) is below 0.5, and it is no pure prefill node: every request capped at one token, with a KV
+connector's series on the page. Both break the premise; shares need --min-requests requests.
 
-When it misleads: a shared KV store between equal replicas moves KV too, and each page may still be whole. A service that
-only classifies caps at one token without being half of anything: without a connector it is not called a prefill node.
+When it misleads: a shared KV store between equal replicas moves KV too, and each page may still be whole. A service
+that only classifies caps at one token without being half of anything: without a connector it is not called a
+prefill node.
 
-What to do: audit the nodes' pages together, as one fleet with --by all, and read time and cache premises from the node
-they belong to: prefill from prefill nodes, decode from decode nodes.
+What to do: audit the nodes' pages together, as one fleet with --by all, and read time and cache premises from the
+node they belong to: prefill from prefill nodes, decode from decode nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ EXAMPLES = (
         {
             "finished_requests": {"stop": 100},
             "prompt_tokens": 80_000.0,
-            "prompt_tokens_by_source": {"local_compute": 60_000.0, "local_cache_hit": 20_000.0, "external_kv_transfer": 0.0},
+            "prompt_tokens_by_source": {
+                "local_compute": 60_000.0,
+                "local_cache_hit": 20_000.0,
+                "external_kv_transfer": 0.0,
+            },
         },
     ),
     Example(

@@ -2,18 +2,18 @@
 
 Premise: speculation pays in tokens: one draft step yields at least 1.5 of them.
 
-Why it matters: drafting and verifying cost time and KV room in every step. Where few drafts are kept, the same engine
-without a drafter gives its tokens sooner.
+Why it matters: drafting and verifying cost time and KV room in every step. Where few drafts are kept, the same
+engine without a drafter gives its tokens sooner.
 
-How it is measured: tokens_per_draft_step = 1 + accepted / draft steps, which can be compared at any draft length. It is
-a ratio of two counts, judged by its value once at least --min-requests draft steps are behind it.
+How it is measured: tokens_per_draft_step = 1 + accepted / draft steps, which can be compared at any draft length.
+It is a ratio of two counts, judged by its value once at least --min-requests draft steps are behind it.
 
-When it misleads: tokens are not time. What a draft step costs grows with the batch: the same 2.0 tokens may pay with two
-requests running and lose with thirty. Acceptance falls with every further draft token, so never compare acceptance at
-different draft lengths. Drafts that repeat the prompt (n-gram) look best on dull text.
+When it misleads: tokens are not time. What a draft step costs grows with the batch: the same 2.0 tokens may pay
+with two requests running and lose with thirty. Acceptance falls with every further draft token, so never compare
+acceptance at different draft lengths. Drafts that repeat the prompt (n-gram) look best on dull text.
 
-What to do: compare generation rates with the drafter on and off at the load you serve. Where later positions are hardly
-ever kept, draft fewer tokens.
+What to do: compare generation rates with the drafter on and off at the load you serve. Where later positions are
+hardly ever kept, draft fewer tokens.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def audit(readings: Readings, options: Options) -> Verdict:
     word: VerdictWord
     word, why = judge(tokens, options, at_least=LIMIT)
     if tokens.state == "not_exported":
-        word, why = "not_applicable", "no drafter: the page has no draft counters"
+        word, why = "not_applicable", f"no drafter is seen: {tokens.reason or 'no draft counters'}"
     elif tokens.state == "no_traffic":
         why = "no draft step in the window"
     steps: tuple[str, ...] = ()
     if word == "broken":
         steps = ("try fewer draft tokens, or none, on one replica at the load you serve, and compare generation rates",)
     elif word == "holds":
-        steps = ("compare generation rates with and without the drafter at full load: what a draft costs grows with the batch",)
+        steps = ("compare generation rates with and without the drafter at full load: a draft costs more in a batch",)
     elif word == "undecided":
         steps = ("audit a longer window, or one with traffic",)
     return verdict(

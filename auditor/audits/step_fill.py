@@ -6,14 +6,14 @@ Why it matters: a larger step budget can only help steps that are full. On a dec
 carries a handful of tokens, and the budget is not what limits.
 
 How it is measured: full_step_share, bounded from counters: the step histogram sees only steps that gave output and
-puts a whole prompt on one step, so its mean is no step size. The budget is on no page: --budget N or --boot-log FILE.
-Without it "at least 256" is assumed, which often decides as well.
+puts a whole prompt on one step, so its mean is no step size. The budget is on no page: --budget N or --boot-log
+FILE. Without it "at least 256" is assumed, which often decides as well.
 
 When it misleads: several front ends each record every step (said, not used). Speculation and preemption widen the
 limits. A long-prefill threshold below the budget keeps single prompts from filling it.
 
-What to do: where steps are small, look at decode (output length, speculation, batch size), not at the budget. Where they
-are full, `auditor step` shows what a larger one trades.
+What to do: where steps are small, look at decode (output length, speculation, batch size), not at the budget. Where
+they are full, `auditor step` shows what a larger one trades.
 """
 
 from __future__ import annotations

@@ -21,8 +21,14 @@ FORMATS = ("terminal", "json")
 
 @click.command("doctor")
 @click.argument("targets", nargs=-1, metavar="TARGET...")
-@option("--targets", "targets_file", type=click.Path(), metavar="FILE", envvar="AUDITOR_TARGETS",
-        help="Targets, one a line, or Prometheus file_sd JSON or YAML.")
+@option(
+    "--targets",
+    "targets_file",
+    type=click.Path(),
+    metavar="FILE",
+    envvar="AUDITOR_TARGETS",
+    help="Targets, one a line, or Prometheus file_sd JSON or YAML.",
+)
 @option("--expand-dns", is_flag=True, help="Take each address of a name as a target.")
 @transport_options
 @writing_options
@@ -35,7 +41,7 @@ def command(**values: Any) -> int:
     \b
     auditor doctor http://host:8000
     auditor doctor page.prom --as json
-    """  # noqa: D301
+    """
     _check_formats(values)
     from auditor.measures.doctor import doctor_document
     from auditor.measures.vocabulary import load_vocabulary
@@ -72,9 +78,7 @@ def _examine(
     return diagnose(target, page, vocabulary, subjects, addresses=addresses)
 
 
-def _pages(
-    values: dict[str, Any], vocabulary: Vocabulary
-) -> list[tuple[str, Page | None, str | None, list[str]]]:
+def _pages(values: dict[str, Any], vocabulary: Vocabulary) -> list[tuple[str, Page | None, str | None, list[str]]]:
     """(address, page or None, why not, what the name resolves to) of every target, files first."""
     from auditor.collect import is_address
     from auditor.sources.exposition import parse_page

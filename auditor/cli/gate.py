@@ -26,9 +26,22 @@ OURS = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 @input_options
 @judging_options
 @writing_options
-@option("--premises", "premises_file", type=click.Path(), metavar="FILE", envvar="AUDITOR_PREMISES", help="What must be true: premises.yaml.")
+@option(
+    "--premises",
+    "premises_file",
+    type=click.Path(),
+    metavar="FILE",
+    envvar="AUDITOR_PREMISES",
+    help="What must be true: premises.yaml.",
+)
 @option("--allow-lifetime", is_flag=True, help="Accept one scrape, which shows the engine's whole life.")
-@option("--baseline", multiple=True, type=click.Path(), metavar="REPORT", help="JSON report to be no worse than; three or more are repeats that measure the noise.")
+@option(
+    "--baseline",
+    multiple=True,
+    type=click.Path(),
+    metavar="REPORT",
+    help="JSON report to be no worse than; three or more are repeats that measure the noise.",
+)
 @option("--store", type=click.Path(), metavar="DB", help="Take baselines from the history of nightly runs.")
 @option("--init", is_flag=True, help="Write a commented starter file from this audit to stdout, and judge nothing.")
 @click.pass_context
@@ -74,10 +87,8 @@ def _init(values: Mapping[str, Any], options: Options, names: Names) -> int:
         raise EvidenceError(f"nothing was measured, so there is nothing to begin with: {target_words(report.targets)}")
     if (idle := idle_reason(report)) is not None:
         warn(f"{idle}; the file has no limits from it")
-    write_stdout(
-        starter_file(report, names, min_requests=options.min_requests, min_coverage=options.min_coverage)
-    )
-    return 0
+    write_stdout(starter_file(report, names, min_requests=options.min_requests, min_coverage=options.min_coverage))
+    return report.exit_code
 
 
 def _with_file(ctx: click.Context, options: Options, premises: PremisesFile) -> Options:
@@ -117,7 +128,7 @@ def _baselines(values: Mapping[str, Any], options: Options) -> Baselines | None:
 
 def _say_outcome(gate: Mapping[str, Any]) -> None:
     """The closing line: a log that shows stderr only must not hide why a pipeline stopped."""
-    from auditor.gate.words import closing_lines
+    from auditor.outputs._gate import closing_lines
 
     for line in closing_lines(gate):
         warn(line)

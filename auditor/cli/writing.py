@@ -40,15 +40,7 @@ def write_results(document: Mapping[str, Any], values: Mapping[str, Any]) -> int
     from auditor.outputs.text import RenderOptions
 
     outputs = load_outputs()
-    stdout_format = values["as_"]
-    require_name(stdout_format, tuple(outputs), "an output format")
-    files = []
-    for text in values.get("output") or ():
-        name, sign, path = text.partition("=")
-        if not sign or not path:
-            raise UsageError(f"--output {text!r}: FORMAT=PATH is needed, for example json=report.json")
-        require_name(name, tuple(outputs), "an output format")
-        files.append((name, path))
+    stdout_format, files = check_outputs(values)
     code = earn(int(document.get("exit_code", 0)))
     plain = RenderOptions(width=100, colour=False, show_all=bool(values.get("show_all")))
     for name, path in files:
@@ -56,6 +48,26 @@ def write_results(document: Mapping[str, Any], values: Mapping[str, Any]) -> int
     rendered = outputs[stdout_format].render(document, screen_options(values))
     write_stdout(rendered)
     return code
+
+
+def check_outputs(values: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """The format of stdout, and formats with their files; called early, it spares a caller the wait for a window.
+
+    Raises:
+        UsageError: an unknown format, or no FORMAT=PATH.
+    """
+    from auditor.outputs import load_outputs
+
+    known = tuple(load_outputs())
+    require_name(values["as_"], known, "an output format")
+    files = []
+    for text in values.get("output") or ():
+        name, sign, path = text.partition("=")
+        if not sign or not path:
+            raise UsageError(f"--output {text!r}: FORMAT=PATH is needed, for example json=report.json")
+        require_name(name, known, "an output format")
+        files.append((name, path))
+    return values["as_"], files
 
 
 def screen_options(values: Mapping[str, Any]) -> Any:

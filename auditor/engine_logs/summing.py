@@ -113,13 +113,28 @@ class FigureReader:
         self._rates = 0.0
         self._peaks: dict[str, float] = {}
         self._ends: list[RunningRecord] = []
+        self._seen: dict[str, int] = {}
+
+    def _thin(self) -> None:
+        """Keep every other record of each engine: engines take turns, so halving all would lose some whole."""
+        kept: list[RunningRecord] = []
+        count: dict[str, int] = {}
+        for record in self.records:
+            index = count[record.engine] = count.get(record.engine, -1) + 1
+            if index % 2 == 0:
+                kept.append(record)
+        # Thousands of engines with a line each: nothing to halve but the engines.
+        self.records = kept if len(kept) < MOST_RECORDS else kept[::2]
+        self.every *= 2
 
     def add(self, record: RunningRecord) -> None:
-        if self.lines % self.every == 0:
+        seen = self._seen.get(record.engine, 0)
+        if seen % self.every == 0:
             self.records.append(record)
             if len(self.records) > MOST_RECORDS:
-                self.records = self.records[::2]
-                self.every *= 2
+                self._thin()
+        if record.engine in self._seen or len(self._seen) < MOST_RECORDS:
+            self._seen[record.engine] = seen + 1
         self.lines += 1
         if record.preemptions:
             self.note_preemptions("more", record.preemptions)

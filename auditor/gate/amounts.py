@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from auditor.gate.model import ReadingName
+from auditor.gate.model import Limits, ReadingName, Regression
 
 AMOUNT = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*(?:%|[A-Za-z]+)?"
 """The pattern of an amount, shared with the JSON Schema."""
@@ -92,6 +92,17 @@ def amount_words(value: float, reading: ReadingName) -> str:
     if reading.unit == "milliseconds":
         return f"{_plain(value)} ms"
     return _plain(value) if reading.unit == "ratio" else f"{_plain(value)} {reading.unit}"
+
+
+def condition_words(condition: Limits | Regression, reading: ReadingName) -> str:
+    """``at most 10 %``, ``between 1 s and 2 s``, ``at most 10 % worse than the baseline``."""
+    if isinstance(condition, Regression):
+        return f"at most {condition.share * 100:g} % worse than the baseline"
+    if condition.low == float("-inf"):
+        return f"at most {amount_words(condition.high, reading)}"
+    if condition.high == float("inf"):
+        return f"at least {amount_words(condition.low, reading)}"
+    return f"between {amount_words(condition.low, reading)} and {amount_words(condition.high, reading)}"
 
 
 def _plain(value: float) -> str:

@@ -100,6 +100,7 @@ class ReportBaselines:
             value, (low, high) = place.get("value"), place.get("interval") or (None, None)
         if not _is_number(value):
             return "the baseline has no value for it"
+        assert value is not None
         return float(value), low if _is_number(low) else None, high if _is_number(high) else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from auditor.gate.amounts import amount_words
 from auditor.gate.baselines import Baseline
@@ -18,6 +18,7 @@ from auditor.model import Reading
 
 Word = Literal["holds", "broken", "undecided"]
 QUANTILES = ("p50", "p90", "p99")
+MORE = f"give at least {FEWEST_REPEATS} baseline reports"
 
 
 @dataclass(frozen=True)
@@ -138,10 +139,11 @@ def decide_regression(
     if number.is_blind:
         return Outcome("undecided", found, "all of it lies in one bucket, which shows no change; gate the mean", flags)
     if change.noise == "unknown":
-        return Outcome("undecided", found, f"its noise is unknown: give at least {FEWEST_REPEATS} baseline reports", flags)
+        return Outcome(
+            "undecided", found, f"its noise is unknown: give at least {FEWEST_REPEATS} baseline reports", flags
+        )
     if at in QUANTILES and change.noise != "repeats":
-        why = f"the noise of a percentile is known from repeats only: give at least {FEWEST_REPEATS} baseline reports"
-        return Outcome("undecided", found, why, flags)
+        return Outcome("undecided", found, f"the noise of a percentile is known from repeats only: {MORE}", flags)
     assert change.low is not None
     assert change.high is not None
     if change.low > regression.share:

@@ -25,7 +25,9 @@ def window_reasons(report: Report, *, min_coverage: float, allow_lifetime: bool)
         )
     coverage = float(report.window.get("coverage", 1.0))
     if report.subjects and coverage < min_coverage:
-        reasons.append(f"coverage is {coverage * 100:.0f} %, below {min_coverage * 100:g} %: {target_words(report.targets)}")
+        reasons.append(
+            f"coverage is {coverage * 100:.0f} %, below {min_coverage * 100:g} %: {target_words(report.targets)}"
+        )
     return reasons
 
 
@@ -41,7 +43,9 @@ def target_words(targets: tuple[Mapping[str, Any], ...]) -> str:
     bad = [t for t in targets if t.get("state") != "measured"]
     if not bad:
         return "every target answered, in part of the window only" if targets else "there was no target"
-    shown = [f"{t['address']}: {str(t['state']).replace('_', ' ')}: {t.get('reason') or 'no reason given'}" for t in bad[:3]]
+    shown = [
+        f"{t['address']}: {str(t['state']).replace('_', ' ')}: {t.get('reason') or 'no reason given'}" for t in bad[:3]
+    ]
     more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
     return "; ".join(shown) + more
 

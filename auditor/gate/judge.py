@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+from auditor.gate.amounts import condition_words
 from auditor.gate.baselines import Baselines
 from auditor.gate.deciding import Outcome, decide_limits, decide_regression, number_of
+from auditor.gate.document import Judged, premise_to_json, waiver_to_json, with_blind_flags
 from auditor.gate.evidence import COLLAPSE, audit_of, distrust, idle_reason, subject_reason, traffic_of, window_reasons
 from auditor.gate.model import Gated, Limits, Names, Premise, PremisesFile, Regression, Waiver
 from auditor.gate.presets import FIRST, LIFETIME_BLIND
-from auditor.gate.reader import condition_words
 from auditor.model import Report, SubjectReport
 
 FAILED, UNDECIDED, INTERNAL = 1, 3, 4
-BLIND = "all mass of a gated percentile lies in one bucket: it cannot see a change. Gate the mean"
 
 
 @dataclass(frozen=True)
@@ -32,24 +32,6 @@ class Terms:
     min_coverage: float = 0.9
     allow_lifetime: bool = False
     baselines: Baselines | None = None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One premise on one subject, before it becomes JSON."""
-
-    premise: Premise
-    subject: Mapping[str, str | None]
-    verdict: Gated
-    expected: str
-    found: str
-    reason: str | None = None
-    flags: tuple[str, ...] = ()
-    next: tuple[str, ...] = ()
-    counts: bool = True
-    """Does it decide the exit code? Not as a warning, nor where undecided was allowed."""
-    internal: bool = False
-    waiver: Waiver | None = None
 
 
 @dataclass(frozen=True)
@@ -78,17 +60,17 @@ def judge_report(report: Report, premises: PremisesFile, names: Names, terms: Te
     codes = {code for item in judged for code in _codes(item)} | ({UNDECIDED} if reasons else set())
     gate = {
         "verdict": "fail" if FAILED in codes else "undecided" if codes else "pass",
-        "premises": [_to_json(item) for item in judged],
+        "premises": [premise_to_json(item) for item in judged],
         "reasons": reasons,
         "skipped": skipped,
-        "waivers": [_waiver_json(w, judged, terms.today) for w in premises.waivers],
+        "waivers": [waiver_to_json(w, judged, terms.today) for w in premises.waivers],
         "file": premises.file,
         "extends": premises.extends,
         "min_requests": terms.min_requests,
         "min_coverage": terms.min_coverage,
         "baseline": terms.baselines.source if terms.baselines is not None else None,
     }
-    return Judgement(replace(_with_blind_flags(report, judged), gate=gate), frozenset(codes))
+    return Judgement(replace(with_blind_flags(report, judged), gate=gate), frozenset(codes))
 
 
 def _is_late(premise: Premise) -> bool:
@@ -124,32 +106,35 @@ def _judge_subject(
     elif not reasons and blocked and "no_traffic" in subject.flags and "counter_reset" not in subject.flags:
         blocked = None  # a dead engine is idle too: its own audit says which
     if premise.kind == "audit":
-        verdict = audit_of(subject, premise.of)
-        if verdict is None:
-            return _judged(premise, labels, "undecided", expected, "nothing", "this report has no such audit")
-        if verdict.verdict == "error":
-            return _judged(premise, labels, "undecided", expected, "an error", verdict.summary, internal=True)
-        if verdict.verdict == "not_applicable" and premise.preset is not None:
-            return {"name": premise.name, "subject": dict(labels), "reason": verdict.summary}
-        if blocked:
-            return _judged(premise, labels, "undecided", expected, verdict.found, blocked)
-        word: Gated = verdict.verdict if verdict.verdict in ("holds", "broken") else "undecided"  # type: ignore[assignment]
-        why = None
-        if word == "undecided":
-            why = "it does not apply here: " + verdict.summary if verdict.verdict == "not_applicable" else verdict.summary
-        lenient = (
-            report.window.get("kind") == "lifetime" and premise.preset is not None and premise.of in LIFETIME_BLIND
-        )
-        return _judged(
-            premise, labels, word, verdict.expected, verdict.found, why, next=verdict.next,
-            counts=not (word == "undecided" and lenient),
-        )  # fmt: skip
+        return _judge_audit(report, subject, premise, expected, blocked)
     if premise.kind == "before":
         return _judge_lever(subject, premise, expected, blocked)
     if premise.kind == "claim":
         return _judge_claim(subject, premise, expected, blocked, terms)
     outcome = _judge_reading(subject, premise, names, terms, blocked)
     return _judged(premise, labels, outcome.word, expected, outcome.found, outcome.reason, flags=outcome.flags)
+
+
+def _judge_audit(
+    report: Report, subject: SubjectReport, premise: Premise, expected: str, blocked: str | None
+) -> Judged | dict[str, Any]:
+    verdict, labels = audit_of(subject, premise.of), subject.labels
+    if verdict is None:
+        return _judged(premise, labels, "undecided", expected, "nothing", "this report has no such audit")
+    if verdict.verdict == "error":
+        return _judged(premise, labels, "undecided", expected, "an error", verdict.summary, internal=True)
+    if verdict.verdict == "not_applicable" and premise.preset is not None:
+        return {"name": premise.name, "subject": dict(labels), "reason": verdict.summary}
+    if blocked:
+        return _judged(premise, labels, "undecided", expected, verdict.found, blocked)
+    if verdict.verdict == "holds" or verdict.verdict == "broken":
+        return _judged(premise, labels, verdict.verdict, verdict.expected, verdict.found, next=verdict.next)
+    why = verdict.summary if verdict.verdict == "undecided" else f"it does not apply here: {verdict.summary}"
+    # Asked for --allow-lifetime, a preset must not ask for what one page can never tell.
+    is_lenient = report.window.get("kind") == "lifetime" and premise.preset is not None and premise.of in LIFETIME_BLIND
+    return _judged(
+        premise, labels, "undecided", verdict.expected, verdict.found, why, next=verdict.next, counts=not is_lenient
+    )
 
 
 def _judge_reading(
@@ -195,7 +180,9 @@ def _collapse(subject: SubjectReport, premise: Premise, baselines: Baselines) ->
             continue
         if now.value < COLLAPSE * before:
             fall = (1 - now.value / before) * 100
-            return f"{name} fell {fall:.0f} % against the baseline: with so little traffic an improvement proves nothing"
+            return (
+                f"{name} fell {fall:.0f} % against the baseline: with so little traffic an improvement proves nothing"
+            )
         return None
     return None
 
@@ -213,9 +200,7 @@ def _judge_lever(subject: SubjectReport, premise: Premise, expected: str, blocke
     return _judged(premise, subject.labels, word, expected, f"{words}: {lever.summary}", why, next=steps)
 
 
-def _judge_claim(
-    subject: SubjectReport, premise: Premise, expected: str, blocked: str | None, terms: Terms
-) -> Judged:
+def _judge_claim(subject: SubjectReport, premise: Premise, expected: str, blocked: str | None, terms: Terms) -> Judged:
     claim = next((c for c in subject.claims if c.claim == premise.of and c.value == premise.claimed), None)
     if claim is None:
         return _judged(premise, subject.labels, "undecided", expected, "nothing", "this report did not check the claim")
@@ -249,9 +234,7 @@ def _judged(
     internal: bool = False,
 ) -> Judged:
     counts = counts and premise.level == "error" and not (verdict == "undecided" and premise.on_undecided == "warn")
-    return Judged(
-        premise, dict(labels), verdict, expected, found, reason, flags, next, counts, internal
-    )
+    return Judged(premise, dict(labels), verdict, expected, found, reason, flags, next, counts, internal)
 
 
 def _waive(item: Judged, waivers: Iterable[Waiver], today: date) -> Judged:
@@ -297,58 +280,3 @@ def _no_match(premise: Premise, subjects: Sequence[SubjectReport]) -> str:
         return f"no subject has the label {unknown[0]} here: use --by {how}"
     there = ", ".join(sorted({str(s.labels.get(k)) for s in subjects for k in premise.selector}))
     return f"no subject matches {wanted}; there is {there}"
-
-
-def _with_blind_flags(report: Report, judged: Iterable[Judged]) -> Report:
-    blind = [item.subject for item in judged if "blind_histogram" in item.flags]
-    if not blind:
-        return report
-    subjects = tuple(
-        replace(s, flags=(*s.flags, "blind_histogram"), facts={**s.facts, "blind_histogram": BLIND})
-        if dict(s.labels) in blind and "blind_histogram" not in s.flags
-        else s
-        for s in report.subjects
-    )
-    return replace(report, subjects=subjects)
-
-
-def _to_json(item: Judged) -> dict[str, Any]:
-    premise = item.premise
-    return {
-        "name": premise.name,
-        "subject": dict(item.subject),
-        "file": premise.place.file,
-        "line": premise.place.line,
-        "column": premise.place.column,
-        "level": premise.level,
-        "verdict": item.verdict,
-        "expected": item.expected,
-        "found": item.found,
-        "reason": item.reason,
-        "counts": item.counts,
-        "kind": premise.kind,
-        "of": premise.of,
-        "at": premise.at,
-        "flags": list(item.flags),
-        "next": list(item.next),
-        "waived_until": None if item.waiver is None else item.waiver.until.isoformat(),
-        "preset": premise.preset,
-    }
-
-
-def _waiver_json(waiver: Waiver, judged: Iterable[Judged], today: date) -> dict[str, Any]:
-    mine = [item for item in judged if item.premise.name == waiver.premise]
-    if waiver.is_expired(today):
-        state = "expired"
-    elif any(item.verdict == "waived" for item in mine):
-        state = "in_force"
-    else:
-        state = "not_needed"
-    return {
-        "premise": waiver.premise,
-        "until": waiver.until.isoformat(),
-        "reason": waiver.reason,
-        "line": waiver.place.line,
-        "column": waiver.place.column,
-        "state": state,
-    }

@@ -1,4 +1,4 @@
-"""The words of a premises file as frozen types: what somebody believes, where it is written, and until when it is waived."""
+"""The words of a premises file as frozen types: what is believed, where it is written, until when it is waived."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReadingName:
     better: str | None = None
     """``lower`` or ``higher`` where a direction is known to be good."""
     is_total: bool = False
-    """A count, a rate over the window's length or a state of the engine: broken at once, while ``holds`` needs traffic."""
+    """A count, a rate over the window's length or a state of the engine. Broken at once; ``holds`` needs traffic."""
 
     @property
     def is_share(self) -> bool:

@@ -52,8 +52,9 @@ class Problems:
     def unknown(self, node: yaml.Node, name: str, known: Iterable[str], what: str) -> None:
         """``lenght_share is no reading; did you mean length_share?``"""
         listed = sorted(known)
-        near = difflib.get_close_matches(name, listed, 1, 0.5)
-        if near:
+        near = difflib.get_close_matches(name, listed, 2, 0.5)
+        scores = [difflib.SequenceMatcher(None, name, n).ratio() for n in near]
+        if near and len(set(scores)) == len(scores):
             hint = f"; did you mean {near[0]}?"
         elif len(listed) <= 16:
             hint = f"; known: {', '.join(listed)}"
@@ -96,7 +97,7 @@ def compose(text: str, file: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+        place = Place(file, mark.line + 1, mark.column + 1) if mark is not None else Place(file, 1, 1)
         words = " ".join(t for t in (error.context, error.problem) if t)
         raise PremisesError([(place, f"is no YAML: {words}")]) from None
     except yaml.reader.ReaderError as error:
@@ -113,7 +114,7 @@ def _check_events(events: Iterable[yaml.Event], file: str) -> None:
     depth = documents = 0
     for event in events:
         mark = event.start_mark
-        place = Place(file, mark.line + 1, mark.column + 1)
+        place = Place(file, mark.line + 1, mark.column + 1) if mark is not None else Place(file, 1, 1)
         if isinstance(event, yaml.AliasEvent):
             raise PremisesError([(place, f"*{event.anchor}: aliases are not read; write the value again")])
         if isinstance(event, yaml.DocumentStartEvent):
@@ -127,5 +128,5 @@ def _check_events(events: Iterable[yaml.Event], file: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         tag = getattr(event, "tag", None)
-        if tag and not tag.startswith("tag:yaml.org,2002:") or (tag and "python" in tag):
+        if tag and ("python" in tag or not tag.startswith("tag:yaml.org,2002:")):
             raise PremisesError([(place, f"{tag}: tags are not read; write a plain value")])

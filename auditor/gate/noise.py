@@ -1,9 +1,9 @@
 """How much worse than a baseline, and how much of that is noise.
 
-Two kinds of noise. ``repeats``: the spread of at least three runs of one thing; a change counts where it is beyond three
-standard deviations of a single run. ``counts``: no repeats, but both windows have an interval of their own; the change
-gets an interval by combining them on the logarithmic scale (method of variance estimates recovery, Zou and Donner,
-Statistics in Medicine 27, 2008). With neither the noise is unknown, and a change is shown without a verdict.
+Two kinds of noise. ``repeats``: the spread of at least three runs of one thing; a change counts where it is beyond
+three standard deviations of a single run. ``counts``: no repeats, but both windows have an interval of their own; the
+change gets an interval by combining them on the logarithmic scale (method of variance estimates recovery, Zou and
+Donner, Statistics in Medicine 27, 2008). With neither the noise is unknown: a change is shown without a verdict.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ PRESETS: Mapping[str, Mapping[str, Level]] = {
 def preset_premises(preset: str, place: Place) -> tuple[Premise, ...]:
     """The premises of a preset, all standing at the line that names it."""
     return tuple(
-        believe(belief, name=belief, place=place, level=level, preset=preset) for belief, level in PRESETS[preset].items()
+        believe(belief, name=belief, place=place, level=level, preset=preset)
+        for belief, level in PRESETS[preset].items()
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from auditor.gate.amounts import AmountError, amount_words, read_amount, read_share
+from auditor.gate.amounts import condition_words
+from auditor.gate.fields import Fields, Keys, is_empty
 from auditor.gate.model import (
     LABELS,
     At,
@@ -22,7 +22,7 @@ from auditor.gate.model import (
     Regression,
     Waiver,
 )
-from auditor.gate.nodes import PremisesError, Problems, compose, read_text
+from auditor.gate.nodes import PremisesError, compose, read_text
 from auditor.gate.presets import BELIEFS, PRESETS, believe, preset_premises
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ WAIVER_KEYS = ("premise", "until", "reason")
 LEVELS: tuple[Level, ...] = ("error", "warn", "off")
 ON_UNDECIDED: tuple[OnUndecided, ...] = ("fail", "warn")
 ATS: tuple[At, ...] = ("mean", "p50", "p90", "p99")
-
-Keys = dict[str, "tuple[yaml.Node, yaml.Node]"]
-T = TypeVar("T", bound=str)
 
 
 def read_premises(path: str, names: Names) -> PremisesFile:
@@ -56,17 +53,16 @@ def parse_premises(text: str, *, file: str, names: Names) -> PremisesFile:
     return _Reader(file, names).read(text)
 
 
-class _Reader:
+class _Reader(Fields):
     def __init__(self, file: str, names: Names) -> None:
-        self.file = file
+        super().__init__(file)
         self.names = names
-        self.problems = Problems(file)
 
     def read(self, text: str) -> PremisesFile:
         root = compose(text, self.file)
         keys: Keys = {}
-        if root is not None and not _is_empty(root):
-            keys = self._mapping(root, FILE_KEYS, "key of a premises file")
+        if root is not None and not is_empty(root):
+            keys = self.mapping(root, FILE_KEYS, "key of a premises file")
         extends, premises = self._preset(keys)
         premises = self._premises(keys, premises)
         waivers = self._waivers(keys, [p.name for p in premises])
@@ -91,14 +87,14 @@ class _Reader:
         if "extends" not in keys:
             return "none", []
         node = keys["extends"][1]
-        name = self._choice(node, tuple(PRESETS), "preset")
+        name = self.choice(node, tuple(PRESETS), "preset")
         if name is None:
             return "none", []
         return name, list(preset_premises(name, self.problems.place(node)))
 
     def _premises(self, keys: Keys, inherited: list[Premise]) -> list[Premise]:
         written: dict[str, Premise] = {}
-        for node in self._sequence(keys, "premises"):
+        for node in self.sequence(keys, "premises"):
             premise = self._premise(node)
             if premise is None:
                 continue
@@ -113,10 +109,10 @@ class _Reader:
         if "min_requests" not in keys:
             return None
         node = keys["min_requests"][1]
-        text = self._scalar(node, "a whole number")
+        text = self.scalar(node, "a whole number")
         if text is None:
             return None
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) or len(text) > 12:
+        if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= 1):
             self.problems.add(node, f"{text!r}: min_requests is a whole number from 1 on")
             return None
         return int(text)
@@ -124,12 +120,12 @@ class _Reader:
     def _min_coverage(self, keys: Keys) -> float | None:
         if "min_coverage" not in keys:
             return None
-        return self._share(keys["min_coverage"][1], "min_coverage")
+        return self.share(keys["min_coverage"][1], "min_coverage")
 
     # ------------------------------------------------------------------ one premise
 
     def _premise(self, node: yaml.Node) -> Premise | None:
-        keys = self._mapping(node, PREMISE_KEYS, "key of a premise")
+        keys = self.mapping(node, PREMISE_KEYS, "key of a premise")
         if not keys:
             return None
         chosen = [k for k in SUBJECT_KEYS if k in keys]
@@ -147,32 +143,33 @@ class _Reader:
         common = self._common(keys)
         if premise is None:
             return None
-        name = common.pop("name", None)
         return replace(
-            premise, name=name or premise.name, place=self.problems.place(node), **common  # type: ignore[arg-type]
+            premise,
+            place=self.problems.place(node),
+            **{"name": premise.name, **common},  # type: ignore[arg-type]
         )
 
     def _common(self, keys: Keys) -> dict[str, object]:
         out: dict[str, object] = {}
         if "name" in keys:
-            text = self._scalar(keys["name"][1], "a name")
+            text = self.scalar(keys["name"][1], "a name")
             if text is not None:
                 out["name"] = text
-        if "level" in keys and (level := self._choice(keys["level"][1], LEVELS, "level")):
+        if "level" in keys and (level := self.choice(keys["level"][1], LEVELS, "level")):
             out["level"] = level
-        if "on_undecided" in keys and (how := self._choice(keys["on_undecided"][1], ON_UNDECIDED, "on_undecided")):
+        if "on_undecided" in keys and (how := self.choice(keys["on_undecided"][1], ON_UNDECIDED, "on_undecided")):
             out["on_undecided"] = how
         if "for" in keys:
             selector = {}
-            for key, (_, node) in self._mapping(keys["for"][1], LABELS, "label of a subject").items():
-                pattern = self._scalar(node, "a shell pattern", empty=True)
+            for key, (_, node) in self.mapping(keys["for"][1], LABELS, "label of a subject").items():
+                pattern = self.scalar(node, "a shell pattern", empty=True)
                 if pattern is not None:
                     selector[key] = pattern
             out["selector"] = selector
         return out
 
     def _reading(self, node: yaml.Node, keys: Keys) -> Premise | None:
-        name = self._choice(node, tuple(self.names.readings), "reading")
+        name = self.choice(node, tuple(self.names.readings), "reading")
         given = [k for k in CONDITION_KEYS if k in keys]
         if len(given) != 1:
             found = "none" if not given else " and ".join(given)
@@ -186,8 +183,10 @@ class _Reader:
         condition = self._condition(given[0], keys[given[0]][1], reading)
         if condition is None:
             return None
-        words = f"{name} {at} {condition_words(condition, reading)}" if at and at != "mean" else (
-            f"{name} {condition_words(condition, reading)}"
+        words = (
+            f"{name} {at} {condition_words(condition, reading)}"
+            if at and at != "mean"
+            else (f"{name} {condition_words(condition, reading)}")
         )
         return Premise(words, "reading", name, self.problems.place(node), condition=condition, at=at)
 
@@ -198,19 +197,19 @@ class _Reader:
         if not reading.distribution:
             self.problems.add(key, f"at goes with distributions; {reading.name} is a single number")
             return None
-        return self._choice(node, ATS, "place in a distribution")
+        return self.choice(node, ATS, "place in a distribution")
 
     def _condition(self, key: str, node: yaml.Node, reading: ReadingName) -> Limits | Regression | None:
         if key == "worse_than_baseline_by":
             if reading.better is None:
                 self.problems.add(node, f"no direction of {reading.name} is known to be worse; use at_most or at_least")
                 return None
-            share = self._share(node, "share of the baseline")
+            share = self.share(node, "share of the baseline")
             return None if share is None else Regression(share)
         if key == "between":
             ends = self._pair(node, reading)
             return None if ends is None else Limits(*ends)
-        value = self._amount(node, reading)
+        value = self.amount(node, reading)
         if value is None:
             return None
         return Limits(high=value) if key == "at_most" else Limits(low=value)
@@ -221,7 +220,7 @@ class _Reader:
         if not isinstance(node, yaml.SequenceNode) or len(node.value) != 2:
             self.problems.add(node, "between needs two amounts: [a, b]")
             return None
-        low, high = (self._amount(n, reading) for n in node.value)
+        low, high = (self.amount(n, reading) for n in node.value)
         if low is None or high is None:
             return None
         if low > high:
@@ -230,25 +229,25 @@ class _Reader:
         return low, high
 
     def _audit(self, node: yaml.Node, keys: Keys) -> Premise | None:
-        name = self._choice(node, self.names.audits, "audit")
+        name = self.choice(node, self.names.audits, "audit")
         return None if name is None else Premise(name, "audit", name, self.problems.place(node))
 
     def _belief(self, node: yaml.Node, keys: Keys) -> Premise | None:
-        name = self._choice(node, tuple(BELIEFS), "belief")
+        name = self.choice(node, tuple(BELIEFS), "belief")
         return None if name is None else believe(name, name=name, place=self.problems.place(node))
 
     def _before(self, node: yaml.Node, keys: Keys) -> Premise | None:
-        name = self._choice(node, self.names.levers, "lever")
+        name = self.choice(node, self.names.levers, "lever")
         return None if name is None else Premise(f"before {name}", "before", name, self.problems.place(node))
 
     def _claim(self, node: yaml.Node, keys: Keys) -> Premise | None:
-        claims = self._mapping(node, tuple(self.names.claims), "claim")
+        claims = self.mapping(node, tuple(self.names.claims), "claim")
         if len(claims) != 1:
             if claims:
                 self.problems.add(node, "claim holds one number: {prefill_rate: 1860}")
             return None
-        (name, (_, value_node)), = claims.items()
-        value = self._amount(value_node, self.names.readings[self.names.claims[name]])
+        ((name, (_, value_node)),) = claims.items()
+        value = self.amount(value_node, self.names.readings[self.names.claims[name]])
         if value is None:
             return None
         return Premise(f"claim {name} {value:g}", "claim", name, self.problems.place(node), claimed=value)
@@ -257,14 +256,14 @@ class _Reader:
 
     def _waivers(self, keys: Keys, premises: Sequence[str]) -> list[Waiver]:
         waivers: dict[str, Waiver] = {}
-        for node in self._sequence(keys, "waivers"):
-            found = self._mapping(node, WAIVER_KEYS, "key of a waiver")
+        for node in self.sequence(keys, "waivers"):
+            found = self.mapping(node, WAIVER_KEYS, "key of a waiver")
             missing = [k for k in WAIVER_KEYS if k not in found]
             if missing:
                 self.problems.add(node, f"a waiver needs premise, until and reason; missing: {', '.join(missing)}")
-            premise = self._choice(found["premise"][1], premises, "premise of this file") if "premise" in found else None
-            until = self._date(found["until"][1]) if "until" in found else None
-            reason = self._scalar(found["reason"][1], "a reason") if "reason" in found else None
+            premise = self.choice(found["premise"][1], premises, "premise of this file") if "premise" in found else None
+            until = self.day(found["until"][1]) if "until" in found else None
+            reason = self.scalar(found["reason"][1], "a reason") if "reason" in found else None
             if premise is None or until is None or reason is None:
                 continue
             if premise in waivers:
@@ -272,98 +271,6 @@ class _Reader:
                 continue
             waivers[premise] = Waiver(premise, until, reason, self.problems.place(node))
         return list(waivers.values())
-
-    def _date(self, node: yaml.Node) -> date | None:
-        text = self._scalar(node, "a date")
-        if text is None:
-            return None
-        try:
-            if len(text) != 10:
-                raise ValueError
-            return date.fromisoformat(text)
-        except ValueError:
-            self.problems.add(node, f"{text!r} is no date; write 2027-01-31")
-            return None
-
-    # ------------------------------------------------------------------ nodes
-
-    def _mapping(self, node: yaml.Node, known: Sequence[str], what: str) -> Keys:
-        import yaml
-
-        if not isinstance(node, yaml.MappingNode):
-            self.problems.add(node, f"a mapping is needed here, with {', '.join(known[:8])}")
-            return {}
-        out: Keys = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self.problems.add(key, "a key is a plain word")
-            elif key.value not in known:
-                self.problems.unknown(key, key.value, known, what)
-            elif key.value in out:
-                self.problems.add(key, f"{key.value} is given twice")
-            else:
-                out[key.value] = (key, value)
-        if not node.value:
-            self.problems.add(node, f"is empty; known: {', '.join(known[:16])}")
-        return out
-
-    def _sequence(self, keys: Keys, name: str) -> Sequence[yaml.Node]:
-        import yaml
-
-        if name not in keys:
-            return ()
-        node = keys[name][1]
-        if _is_empty(node):
-            return ()
-        if not isinstance(node, yaml.SequenceNode):
-            self.problems.add(node, f"{name} is a list: begin each entry with a dash")
-            return ()
-        return list(node.value)
-
-    def _scalar(self, node: yaml.Node, what: str, *, empty: bool = False) -> str | None:
-        import yaml
-
-        if not isinstance(node, yaml.ScalarNode):
-            self.problems.add(node, f"{what} is needed here, not a list or mapping")
-            return None
-        text = str(node.value).strip()
-        if not text and not (empty and node.style):
-            self.problems.add(node, f"{what} is needed here")
-            return None
-        return text
-
-    def _choice(self, node: yaml.Node, known: Sequence[T], what: str) -> T | None:
-        text = self._scalar(node, f"a {what}")
-        if text is None:
-            return None
-        match = next((k for k in known if k == text), None)
-        if match is None:
-            self.problems.unknown(node, text, known, what)
-        return match
-
-    def _amount(self, node: yaml.Node, reading: ReadingName) -> float | None:
-        text = self._scalar(node, "an amount")
-        if text is None:
-            return None
-        try:
-            return read_amount(text, reading)
-        except AmountError as error:
-            self.problems.add(node, str(error))
-            return None
-
-    def _share(self, node: yaml.Node, what: str) -> float | None:
-        text = self._scalar(node, "a share")
-        if text is None:
-            return None
-        try:
-            return read_share(text, what)
-        except AmountError as error:
-            self.problems.add(node, str(error))
-            return None
-
-
-def _is_empty(node: yaml.Node) -> bool:
-    return bool(node.tag == "tag:yaml.org,2002:null")
 
 
 def _has_its_own(what: str) -> str:
@@ -373,17 +280,6 @@ def _has_its_own(what: str) -> str:
         "before": "a lever has its own verdict",
         "claim": "a claim is judged within 10 %",
     }[what]
-
-
-def condition_words(condition: Limits | Regression, reading: ReadingName) -> str:
-    """``at most 10 %``, ``between 1 s and 2 s``, ``at most 10 % worse than the baseline``."""
-    if isinstance(condition, Regression):
-        return f"at most {condition.share * 100:g} % worse than the baseline"
-    if condition.low == float("-inf"):
-        return f"at most {amount_words(condition.high, reading)}"
-    if condition.high == float("inf"):
-        return f"at least {amount_words(condition.low, reading)}"
-    return f"between {amount_words(condition.low, reading)} and {amount_words(condition.high, reading)}"
 
 
 def describe_claims(premises: PremisesFile) -> Mapping[str, float]:

@@ -58,7 +58,7 @@ def premises_schema(names: Names) -> dict[str, Any]:
         "minProperties": 1,
         "maxProperties": 1,
     }
-    others = {
+    others: dict[str, dict[str, Any]] = {
         "audit": {"enum": sorted(names.audits)},
         "belief": {"enum": list(BELIEFS)},
         "before": {"enum": sorted(names.levers)},

@@ -12,7 +12,15 @@ from auditor.gate.model import Names, ReadingName
 from auditor.gate.presets import BELIEFS, PRESETS
 from auditor.model import Reading, Report, SubjectReport
 
-UPPER = ("length_share", "queue_share", "error_share", "ttft_seconds", "itl_seconds", "e2e_seconds", "preemptions_per_request")
+UPPER = (
+    "length_share",
+    "queue_share",
+    "error_share",
+    "ttft_seconds",
+    "itl_seconds",
+    "e2e_seconds",
+    "preemptions_per_request",
+)
 LOWER = ("prefix_hit_share", "tokens_per_draft_step", "generation_tokens_per_wall_second")
 ROOM = 1.25
 """Distance of a proposed limit from the far end of today's interval."""
@@ -28,8 +36,9 @@ def starter_file(report: Report, names: Names, *, min_requests: int, min_coverag
         "# A premise holds when its whole interval is on the right side, is broken when the whole interval is on the",
         "# wrong side, and is undecided otherwise. Exit codes: 0 pass, 1 broken, 3 undecided.",
         "",
-        "# recommended: metrics trustworthy, engine alive, answers complete as errors; requests accounted, no preemption,",
-        "# no queueing, kv not the limit as warnings. strict: all of them as errors. none: only what stands below.",
+        "# recommended: metrics trustworthy, engine alive, answers complete as errors; requests accounted,",
+        "# no preemption, no queueing, kv not the limit as warnings. strict: all of them as errors. none: only what",
+        "# stands below.",
         "extends: recommended",
         f"min_requests: {min_requests}",
         f"min_coverage: {min_coverage:g}",
@@ -39,7 +48,10 @@ def starter_file(report: Report, names: Names, *, min_requests: int, min_coverag
     for i, subject in enumerate(report.subjects):
         lines += _subject_lines(subject, report, names, min_requests, last=i == len(report.subjects) - 1)
     if not any(line.startswith("  - ") for line in lines):
-        lines += ["  # nothing had enough events for a limit of its own; this one always works", "  - belief: engine alive"]
+        lines += [
+            "  # nothing had enough events for a limit of its own; this one always works",
+            "  - belief: engine alive",
+        ]
     lines += [
         "",
         "  # Other kinds of premises:",
@@ -133,5 +145,3 @@ def _quoted(text: str) -> str:
 def _literal(text: str) -> str:
     """A label value as a shell pattern that matches nothing else."""
     return re.sub(r"([*?\[])", r"[\1]", text)
-
-

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from auditor.history.series import Point
@@ -25,6 +26,8 @@ BAND = 1.5
 MAD_TO_SIGMA = 1.4826
 """1 / Phi^-1(3/4): the MAD of normal noise times this is its standard deviation."""
 Z95 = 1.959964
+KNOWN_WIDTH = 3.09
+"""Quantile .999 of the normal distribution; a median of n nights adds pi / (2 n) to the variance."""
 FLOOR = 0.01
 """Smallest relative spread that is believed."""
 
@@ -102,9 +105,10 @@ def make_baseline(
     centre = median(laid)
     spread = MAD_TO_SIGMA * median(abs(x - centre) for x in laid)
     middle = scale.back(centre)
-    spread = max(spread, _sampling(tonight, scale), median(_sampling(p, scale) for p in nights))
-    spread = max(spread, _floor(scale, middle, unit, tonight.count))
-    half = _width(len(nights)) * spread
+    known = max(_sampling(tonight, scale), median(_sampling(p, scale) for p in nights))
+    known = max(known, _floor(scale, middle, unit, tonight.count))
+    # What is known of a single night needs no allowance for a MAD out of few nights.
+    half = max(_width(len(nights)) * spread, KNOWN_WIDTH * math.sqrt(1 + math.pi / 2 / len(nights)) * known)
     deviations = 0.0
     if tonight.value is not None:
         deviations = abs(scale.there(tonight.value, tonight.count) - centre) / half
@@ -172,7 +176,7 @@ def _width(nights: int) -> float:
     """Half-width of the band in robust standard deviations; linear in 1/n between the table's rows."""
     if nights <= _WIDTHS[0][0]:
         return _WIDTHS[0][1]
-    for (n0, w0), (n1, w1) in zip(_WIDTHS, _WIDTHS[1:], strict=False):
+    for (n0, w0), (n1, w1) in pairwise(_WIDTHS):
         if nights <= n1:
             share = (1 / n0 - 1 / nights) / (1 / n0 - 1 / n1)
             return w0 + (w1 - w0) * share

@@ -6,9 +6,12 @@ job around midnight makes a night vanish or appear twice.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from auditor.history.store import Store
 
@@ -67,7 +70,13 @@ def load_runs(store: Store, *, since: float | None = None, until: float | None =
            FROM run WHERE "end" >= ? AND "end" <= ? ORDER BY "end", id""",
         (-1e18 if since is None else since, 1e18 if until is None else until),
     )
-    return [Run(*r[:11], notes=tuple(json.loads(r[11])), subjects=r[12]) for r in rows]
+    fields = [f.name for f in dataclasses.fields(Run)]
+    out = []
+    for row in rows:
+        values: dict[str, Any] = dict(zip(fields, row, strict=True))
+        values["notes"] = tuple(json.loads(values["notes"]))
+        out.append(Run(**values))
+    return out
 
 
 def group_nights(runs: Sequence[Run]) -> list[Night]:
@@ -84,7 +93,7 @@ def group_nights(runs: Sequence[Run]) -> list[Night]:
 def find_gaps(nights: Sequence[Night]) -> list[Gap]:
     """Where nights are missing. 23 or 25 hours, as around a change of the clocks, are one night."""
     out = []
-    for before, after in zip(nights, nights[1:], strict=False):
+    for before, after in pairwise(nights):
         pause = after.runs[0].end - before.runs[-1].end
         if pause > MISSED_AFTER_SECONDS:
             out.append(Gap(before.end, after.end, max(1, round(pause / DAY_SECONDS) - 1)))

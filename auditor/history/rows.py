@@ -53,7 +53,9 @@ def reading_rows(subject: Mapping[str, Any]) -> Iterator[ReadingRow]:
             at = r.get(quantile)
             if isinstance(at, Mapping) and r["state"] in ("measured", "partial"):
                 kept = state if at["value"] is not None else STATES.index("bounded")
-                yield ReadingRow(f"{name}.{quantile}", r["unit"], kept, (at["value"], at["low"], at["high"], None), None)
+                yield ReadingRow(
+                    f"{name}.{quantile}", r["unit"], kept, (at["value"], at["low"], at["high"], None), None
+                )
 
 
 def fact_rows(document: Mapping[str, Any], subject: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -94,7 +96,9 @@ def run_row(document: Mapping[str, Any], *, end: float, ran: float) -> dict[str,
 
 
 def _plain(value: object) -> str:
-    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)[:LONGEST_TEXT]
+    return (
+        f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)[:LONGEST_TEXT]
+    )
 
 
 def _short(text: str | None) -> str | None:

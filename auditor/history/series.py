@@ -98,7 +98,8 @@ def _stand_for(night: Night, table: Mapping[int, Mapping[str, tuple[Any, ...]]])
     """The latest run in which something of the subject was measured, else the latest in which it is at all."""
     present = [run for run in night.runs if run.id in table]
     measured = [run for run in present if _moved(table[run.id])]
-    return (measured or present or [None])[-1]
+    standing = measured or present
+    return standing[-1] if standing else None
 
 
 def _moved(readings: Mapping[str, tuple[Any, ...]]) -> bool:

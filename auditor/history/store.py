@@ -9,14 +9,13 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from auditor.history.rows import (
     SEVERITIES,
-    STATES,
     TARGET_STATES,
     VERDICTS,
     fact_rows,
@@ -42,7 +41,9 @@ def open_store(path: str, *, create: bool = False, wait_seconds: float = WAIT_SE
         raise UsageError(f"{path}: there is no history here; auditor nightly --store {path} begins one")
     with _failures(path):
         # The absolute path as a URI: a name that begins with "file:" stays a name.
-        connection = sqlite3.connect(Path(path).absolute().as_uri(), uri=True, timeout=wait_seconds, isolation_level=None)
+        connection = sqlite3.connect(
+            Path(path).absolute().as_uri(), uri=True, timeout=wait_seconds, isolation_level=None
+        )
         try:
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection)
@@ -185,7 +186,7 @@ Word = Callable[[str | None], int | None]
 def _word_maker(connection: sqlite3.Connection) -> Word:
     """A function that keeps each text once and gives its number."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def word(text: str | None) -> int | None:
         if text is None:
             return None
@@ -218,7 +219,14 @@ def _append_subject(
     connection.executemany(
         "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (number, word(name), run, VERDICTS.index(v["verdict"]), SEVERITIES.index(v["severity"]), str(v["found"])[:200])
+            (
+                number,
+                word(name),
+                run,
+                VERDICTS.index(v["verdict"]),
+                SEVERITIES.index(v["severity"]),
+                str(v["found"])[:200],
+            )
             for name, v in subject["audits"].items()
         ],
     )
@@ -231,7 +239,3 @@ def _append_subject(
 def decode_labels(text: str) -> dict[str, Any]:
     found = json.loads(text)
     return found if isinstance(found, dict) else {}
-
-
-def state_word(number: int) -> str:
-    return STATES[number]

@@ -37,6 +37,12 @@ TOUCHES = ("prefill time", "every gap that shares its step with prefill", "KV po
 SETTLES = "an A/B of two budgets on the same requests, both directions, watching ttft and gaps"
 
 
+def _costs(readings: Readings) -> tuple[str, ...]:
+    """The costs in words, with what the boots at hand show of them."""
+    seen = readings.facts.get("boot_effects") or ()
+    return (*COSTS, *(str(text) for text in seen if str(text).startswith("budget ")))
+
+
 def lever(readings: Readings, options: Options) -> Lever:
     elsewhere = prefill_elsewhere(readings)
     if elsewhere is not None:
@@ -51,7 +57,7 @@ def lever(readings: Readings, options: Options) -> Lever:
             summary=f"one seat, and the threshold caps its chunk at {threshold:g}: a budget above that only costs KV pool",
             ceiling=exact(1.0, 1.0),
             touches=TOUCHES,
-            costs=COSTS,
+            costs=_costs(readings),
         )
     ceiling = prefill_ceiling(readings)
     notes = [prefill_words(readings, ceiling)]
@@ -72,7 +78,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         summary="; ".join(notes),
         ceiling=ceiling,
         touches=TOUCHES,
-        costs=COSTS,
+        costs=_costs(readings),
         needs=(*PREFILL_NEEDS, "full_step_share"),
         settles=SETTLES if word == "worth_a_test" else what_bounds(readings, ceiling),
     )

@@ -204,6 +204,11 @@ def kv_peak(readings: Readings) -> float | None:
     if readings.lifetime or readings.has_flag("gauges_stale"):
         return None
     peak = readings.value("kv_usage_peak")
+    if readings.has_flag("log_only") and peak is not None and peak >= 0.5:
+        # A log shows one moment in ten seconds and no preemption: with a queue, that does not clear the pool.
+        waiting = readings.get("waiting_requests")
+        if waiting is not None and (waiting.value or waiting.extra.get("max")):
+            return None
     running = readings.get("running_requests")
     seen = running is not None and (
         bool(running.value) or bool(running.extra.get("max")) or bool(peak)

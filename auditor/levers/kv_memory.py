@@ -46,7 +46,8 @@ def lever(readings: Readings, options: Options) -> Lever:
     return build(
         ID,
         verdict="not_worth_a_test",
-        summary=f"KV pool {peak:.0%} full at most, nothing preempted for want of it",
+        summary=f"KV pool {peak:.0%} full at most"
+        + ("" if readings.value("preemptions") is None else ", nothing preempted for want of it"),
         ceiling=exact(1.0, 1.0),
         costs=COSTS,
         needs=NEEDS,

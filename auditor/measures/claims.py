@@ -31,7 +31,7 @@ CLAIMS: Mapping[str, Kind] = {
         (),
         ("prompt_tokens_per_wall_second", "computed_tokens_per_prefill_request_second"),
     ),
-    "hit_rate": Kind(
+    "hit_share": Kind(
         "prefix_hit_share",
         (),
         ("lookup_hit_share", "device_hit_share", "host_hit_share", "external_hit_share"),

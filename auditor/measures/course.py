@@ -17,7 +17,12 @@ def course_of(subject: Subject) -> dict[str, Any] | None:
     """Times at which slices end, and readings of each slice; None without slices. Missing values are null."""
     if len(subject.slices) < 2:
         return None
-    return {
+    out: dict[str, Any] = {
         "times": [utc_text(s.window.end) for s in subject.slices],
         "readings": {name: [s.read(name).value for s in subject.slices] for name in COURSE},
     }
+    if subject.window.kind == "range":
+        from auditor.measures.frame import summarise
+
+        out["summary"] = summarise(subject)
+    return out

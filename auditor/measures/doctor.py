@@ -186,7 +186,9 @@ def missing_core(engine: Engine, form: Form, names: Iterable[str]) -> tuple[str,
     return tuple(
         engine.exported(q.series[0], form.prefix)
         for q in engine.quantities.values()
-        if q.core and not (form.sparse_counters and q.kind in ("counter", "histogram")) and not _on_page(engine, form, read, q)
+        if q.core
+        and not (form.sparse_counters and q.kind in ("counter", "histogram"))
+        and not _on_page(engine, form, read, q)
     )
 
 
@@ -262,8 +264,9 @@ def balancer_remarks(addresses: Sequence[str]) -> tuple[str, ...]:
     several = next((found for _, found in sorted(families.items()) if len(found) > 1), None)
     if several is None:
         return ()
+    named = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
     return (
-        f"the name resolves to {len(several)} addresses ({', '.join(several[:4])}{', ...' if len(several) > 4 else ''}): "
+        f"the name resolves to {len(several)} addresses ({named}): "
         "a balancer, whose pages come from one replica or another; --expand-dns takes each address as a target",
     )
 

@@ -27,6 +27,11 @@ def engine_facts(s: Subject) -> dict[str, Any]:
     config = _configuration(s)
     if config:
         out["engine_config"] = config
+    if s.joined:
+        out["disaggregation"] = s.joined
+    if "scrape_disturbs" in s.engine.traits:
+        out["scrape_disturbs"] = s.engine.traits["scrape_disturbs"]
+    out["prefill_runs"] = s.engine.prefill_runs
     started = [p.started_at for p in s.parts if p.started_at]
     if started:
         out["process_started"] = utc_text(max(started))

@@ -14,9 +14,6 @@ from auditor.measures.subject import Subject, WindowFacts
 from auditor.measures.vocabulary import Declaration, Engine, Vocabulary, load_vocabulary
 from auditor.model import Counter, Example, Gauge, Histogram, Info, Options, Part, Quantity, Setting
 
-ENGINE = "vllm"
-"""Examples are told in the quantities of this engine."""
-
 
 def example_part(example: Example, engine: Engine) -> Part:
     """The one engine that an example speaks of.
@@ -37,7 +34,7 @@ def example_part(example: Example, engine: Engine) -> Part:
 
 def example_subject(example: Example, options: Options, *, vocabulary: Vocabulary | None = None) -> Subject:
     """The subject of an example, ready to be read like one that came from a page."""
-    engine = (vocabulary or load_vocabulary()).engine(ENGINE)
+    engine = (vocabulary or load_vocabulary()).engine(example.engine)
     part = example_part(example, engine)
     given = {name: Setting(value, "flag") for name, value in example.settings.items()}
     settings, _ = resolve_settings(page_settings([part], engine), {}, given)

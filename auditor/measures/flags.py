@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 
+from auditor.measures.readings.agreement import agree, extrapolation_error
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.steps import (
     exceeds_budget,
@@ -17,8 +18,9 @@ from auditor.measures.readings.steps import (
     prompts_in_progress,
     several_front_ends,
 )
-from auditor.measures.readings.time import agree, extrapolation_error, impossible_time
-from auditor.measures.readings.tokens import INFLATION_TOLERANCE, cache_is_off, demand, external_kv_share, lookups
+from auditor.measures.readings.time import impossible_time
+from auditor.measures.readings.tokens import INFLATION_TOLERANCE, cache_is_off, demand, live_generated_tokens, lookups
+from auditor.measures.roles import DECODE, PREFILL, node_roles
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Gauge
 
@@ -66,7 +68,9 @@ def lifetime_only(s: Subject) -> str | None:
 @flag
 def no_traffic(s: Subject) -> str | None:
     """No live or finished counter moved in the window."""
-    return None if s.moved else "no counter moved in the window"
+    if s.moved:
+        return None
+    return "no token moved in any line of the log" if s.of_log else "no counter moved in the window"
 
 
 @flag
@@ -113,11 +117,26 @@ def old_and_new_names(s: Subject) -> str | None:
 @flag
 def parallel_sampling_inflates_counts_and_hits(s: Subject) -> str | None:
     """Mean n above 1: per-request series count sequences, and siblings hit each other's blocks."""
+    if "parallel_samples" not in s.engine.quantities:
+        return _more_sequences_than_requests(s)
     h = s.histogram("parallel_samples")
     if h.count > 0 and h.sum > h.count:
         return (
             f"{h.count:g} user requests asked for {h.sum:g} sequences (mean n {h.sum / h.count:.2f}): counts are per "
             "sequence, and hits include siblings of one request"
+        )
+    return None
+
+
+def _more_sequences_than_requests(s: Subject) -> str | None:
+    """More sequences ended than POST requests can have asked for one each."""
+    done, _ = finished_count(s)
+    at_start = 0.0 if s.from_zero else s.gauge("active_http_requests").first or 0.0
+    requests = s.increase("received_requests") + at_start
+    if done > max(1.02 * requests, requests + 1):
+        return (
+            f"{done:g} sequences ended for at most {requests:g} POST requests (n above 1, or lists of prompts): counts "
+            "are per sequence, and hits include siblings of one request"
         )
     return None
 
@@ -222,22 +241,22 @@ def steps_per_front_end(s: Subject) -> str | None:
 
 @flag
 def decode_node(s: Subject) -> str | None:
-    """External KV transfer makes up at least 95 % of prompt tokens: a decode node of a disaggregated pair."""
-    share = external_kv_share(s)
-    if share is not None and share >= 0.95:
-        return f"{share:.0%} of prompt tokens came by KV transfer: their prefill is on another page"
-    return None
+    """A decode node of a disaggregated pair: it says so, or KV transfer makes up at least 95 % of prompt tokens."""
+    return _sole_role(s, DECODE)
+
+
+def _sole_role(s: Subject, role: str) -> str | None:
+    """Why every page of the subject has this role; None where one has another."""
+    found = node_roles(s.parts, s.engine)
+    if {r for r, _ in found.values()} != {role} or {p.target for p in s.parts} != set(found):
+        return None
+    return next(iter(found.values()))[1]
 
 
 @flag
 def prefill_node(s: Subject) -> str | None:
-    """All requests are capped at one token, and a KV connector's series are on the page."""
-    caps = s.buckets("cap_tokens")
-    connector = s.has("kv_transfer_seconds") or (
-        s.has("external_query_tokens") and s.increase("external_query_tokens") > 0
-    )
-    one = caps.count > 0 and caps.sum == caps.count
-    return "every request asked for one token: decode runs elsewhere" if one and connector else None
+    """A prefill node: it says so, or all requests are capped at one token and a KV connector is on the page."""
+    return _sole_role(s, PREFILL)
 
 
 @flag
@@ -314,7 +333,7 @@ def scheduler_starvation(s: Subject) -> str | None:
         return None
     done, _ = finished_count(s)
     seats = min(running.first, running.last)
-    generated = s.increase("generation_tokens")
+    generated = live_generated_tokens(s)
     stale = gauges_stale(s) is not None
     if done == 0 and generated < seats * length and not stale:
         return f"{generated:g} tokens in {length:.0f} s with at least {seats:g} requests running, and none finished"
@@ -326,6 +345,9 @@ def gauges_stale(s: Subject) -> str | None:
     """Gauges above 0 and equal at both ends while nothing moved: they describe no load."""
     if s.window.kind == "lifetime" or s.moved:
         return None
+    told = next((w for p in s.parts if p.log is not None and (w := p.log.words.get("gauges_stale"))), None)
+    if told is not None:
+        return told
     still = []
     for name in ("running_requests", "waiting_requests", "kv_usage"):
         for p in s.parts:
@@ -343,7 +365,7 @@ def kv_bound(s: Subject) -> str | None:
     if s.window.kind == "lifetime" or gauges_stale(s) is not None:
         return None
     preempted = s.increase("preemptions") if s.has("preemptions") else 0.0
-    done, _ = finished_count(s)
+    done = 0.0 if s.of_log else finished_count(s)[0]
     if done > 0 and preempted >= 0.05 * done:
         return f"{preempted:g} preemptions for {done:g} finished requests"
     series = s.window.kind in ("series", "range")
@@ -353,6 +375,43 @@ def kv_bound(s: Subject) -> str | None:
     if usage is not None and usage >= 0.95 and (preempted > 0 or (queued or 0) > 0):
         return f"KV use {usage:.0%} with {queued or 0:g} waiting and {preempted:g} preemptions"
     return None
+
+
+def _log_words(s: Subject, name: str) -> str | None:
+    return next((w for p in s.parts if p.log is not None and (w := p.log.words.get(name))), None)
+
+
+@flag
+def log_only(s: Subject) -> str | None:
+    """Read from a running log: rolling averages and gauges, no counters, so most readings have no value."""
+    return _log_words(s, "log_only")
+
+
+@flag
+def rolling_hit_rate(s: Subject) -> str | None:
+    """A log prints a prefix cache hit rate: rolling over recent requests, so it is no window's, and not used."""
+    figures = [p.log.figures for p in s.parts if p.log is not None]
+    printed = [f["hit_rate"] for f in figures if f.get("hit_rate") is not None]
+    rate = printed[-1] if printed else s.window.facts.get("log_hit_rate")
+    if not isinstance(rate, int | float):
+        return None
+    preempted = max((f.get("preemptions") or 0 for f in figures), default=0)
+    if s.has("preemptions"):
+        preempted = max(preempted, s.increase("preemptions"))
+    settles = "prompt_tokens_by_source (local_cache_hit) or request_prefill_kv_computed_tokens of a page settles it"
+    text = f"the log prints a prefix cache hit rate of {100 * rate:.1f} %, over recent requests and not over this window: not used"
+    if preempted > 0:
+        return (
+            f"{text}. preemptions>0: {preempted:g} requests were preempted, and many releases count what a resumed request "
+            f"finds of its own as hits, so this is not reuse in the workload. {settles}, or a window without preemptions"
+        )
+    return f"{text}. {settles}"
+
+
+@flag
+def prefill_first_scheduling(s: Subject) -> str | None:
+    """Fewer than 5 % of an SGLang log's batches are decode while requests run: ready prefill batches go first."""
+    return _log_words(s, "prefill_first_scheduling")
 
 
 @flag

@@ -63,6 +63,29 @@ def quantile(h: Histogram, q: float) -> Quantile | None:
     return None
 
 
+def quantile_interval(h: Histogram, q: float) -> tuple[float, float | None] | None:
+    """Limits of quantile ``q`` of the distribution behind the observations, at least 95 %, widened to bucket edges.
+
+    By order statistics (Hahn and Meeker, Statistical Intervals, section 5.2): the observations of rank
+    n q -+ 1.96 sqrt(n q (1 - q)), rounded outwards, and one more. No upper limit where that rank is above n: nobody
+    has seen the tail. None when nothing was observed.
+    """
+    total = sum(h.counts)
+    if total <= 0:
+        return None
+    half = 1.959964 * math.sqrt(total * q * (1 - q))
+    first, last = math.floor(total * q - half), math.ceil(total * q + half) + 1
+    below, low, high = 0.0, 0.0, None
+    for bucket in iter_buckets(h):
+        if first >= 1 and below < first:
+            low = bucket.low
+        below += bucket.count
+        if below >= last:
+            high = None if math.isinf(bucket.high) else bucket.high
+            break
+    return low, high
+
+
 def is_blind(h: Histogram) -> bool:
     """All mass lies in one bucket, so every quantile is that bucket."""
     return len(filled_buckets(h)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.measures.readings.time import agree, extrapolation_error
+from auditor.measures.readings.agreement import agree, extrapolation_error
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Gauge, Histogram
 
@@ -32,7 +32,7 @@ def identities(s: Subject) -> list[dict[str, Any]]:
         check("prefill + decode = inference", prefill.sum + decode.sum, inference.sum, inference.count)
     if inference and e2e and inference.count > 0 and agree(inference.count, e2e.count, max(1.0, e2e.count), slack):
         check("inference within end to end", inference.sum, e2e.sum, inference.count, at_most=True)
-    if s.has("prompt_tokens_by_source") and s.has("prompt_tokens"):
+    if s.has("prompt_tokens_by_source") and s.has("prompt_tokens") and s.engine.is_live("prompt_tokens"):
         prompt = s.increase("prompt_tokens")
         if prompt > 0:
             check(

@@ -233,7 +233,9 @@ DETAILED_COUNTERS = ("finished_requests", "prompt_tokens")
 """Counters that are also asked for by engine: the parts of a report and the skew between them."""
 CONFIGURATION = "cache_config"
 """The only info series whose labels a reading uses."""
-COURSE_COUNTERS = ("generation_tokens", "prompt_tokens", "prompt_tokens_by_source", "finished_requests", "cached_tokens")
+COURSE_COUNTERS = (
+    "generation_tokens", "prompt_tokens", "prompt_tokens_by_source", "finished_requests", "cached_tokens",
+)  # fmt: skip
 COURSE_SUMS = (
     "prefill_seconds", "decode_seconds", "queue_seconds", "inference_seconds", "computed_prompt_length_tokens",
     "prompt_length_tokens", "ttft_seconds", "e2e_seconds",

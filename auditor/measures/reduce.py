@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from auditor.measures.lives import CREATED, Lives, find_lives, process_key
 from auditor.measures.vocabulary import HISTOGRAM_SUFFIXES, Declaration, Engine
-from auditor.model import Counter, Gauge, Histogram, Info, Part, Quantity, Series, Slice, TargetWindow
+from auditor.model import Counter, Gauge, Histogram, Info, Labels, Part, Quantity, Series, Slice, TargetWindow
 
 PartKey = tuple[str | None, str | None]
 """Model and rank."""
@@ -42,7 +42,7 @@ def reduce_target(target: TargetWindow, engine: Engine, lives: Lives | None = No
     if target.parts or not target.times:
         return target.parts
     lives = lives or find_lives(target, engine)
-    by_name = _declared_names(engine, target.form)
+    by_name = declared_names(engine, target.form)
     varying = _varying_labels(target.series, engine.replica_labels)
     found: dict[PartKey, dict[str, dict[int, _Points]]] = defaultdict(lambda: defaultdict(dict))
     for series in target.series:
@@ -57,7 +57,8 @@ def reduce_target(target: TargetWindow, engine: Engine, lives: Lives | None = No
     return tuple(share_unlabelled(parts, engine).values())
 
 
-def _declared_names(engine: Engine, form: str) -> dict[str, list[tuple[Declaration, int, str]]]:
+def declared_names(engine: Engine, form: str) -> dict[str, list[tuple[Declaration, int, str]]]:
+    """Exported name -> (quantity, position among its names, piece of a histogram) for every declared series."""
     out: dict[str, list[tuple[Declaration, int, str]]] = defaultdict(list)
     for declaration in engine.quantities.values():
         for position, canonical in enumerate(declaration.series):
@@ -121,16 +122,23 @@ def _hand_over(
 ) -> None:
     kept: dict[str, Quantity] = {}
     given: dict[str, Quantity] = {}
+    shared: set[str] = set()
     for name, quantity in part.quantities.items():
         declaration = engine.quantities.get(name)
         state_like = declaration is not None and declaration.kind in ("info", "gauge")
-        (given if state_like or movable else kept)[name] = quantity
-    state_only = {n for n in given if engine.quantities[n].kind in ("info", "gauge")}
+        if state_like or _never_moved(quantity):
+            shared.add(name)
+        (given if name in shared or movable else kept)[name] = quantity
     for i, host in enumerate(hosts):
-        names = given if i == 0 else {n: given[n] for n in state_only}
+        names = given if i == 0 else {n: given[n] for n in shared}
         base = out[host]
         out[host] = _with(base, {**names, **base.quantities}, part, set(names))
     out[key] = _with(part, kept, None, set())
+
+
+def _never_moved(quantity: Quantity) -> bool:
+    """A counter at zero is zero for every part it may speak of, and adds nothing to their sum."""
+    return isinstance(quantity, Counter) and quantity.increase == 0 and not quantity.at_end and not quantity.at_start
 
 
 def _with(part: Part, quantities: dict[str, Quantity], other: Part | None, names: set[str]) -> Part:
@@ -158,6 +166,7 @@ def _with(part: Part, quantities: dict[str, Quantity], other: Part | None, names
         quantities=quantities,
         slices=slices,
         restarts=part.restarts,
+        pooled=part.pooled,
         multiprocess=part.multiprocess,
         started_at=part.started_at,
         forms=forms,
@@ -267,7 +276,7 @@ class _Builder:
             info = Info(labels or tuple(dict(s.labels) for s in points.pieces[""]))
             return info, [info] * (self.pages - 1)
         if declaration.kind == "histogram":
-            return self._histogram(points)
+            return self._histogram(_one_histogram(points, declaration.one_of, self.lifetime))
         if declaration.kind == "gauge":
             return self._gauge(declaration, points.pieces[""])
         return self._counter(declaration, points.pieces[""])
@@ -307,7 +316,7 @@ class _Builder:
         slices = [_Sums() for _ in range(self.pages - 1)]
         starts, ends = _Sums(), _Sums()
         for s in _one_of(series, declaration.one_of, self.lifetime):
-            split = dict(s.labels).get(declaration.split, "") if declaration.split else None
+            split = split_value(declaration, s)
             rises = self._rises(s)
             whole.add(self._whole(s, rises), split)
             starts.add(self._start(s), None)
@@ -366,7 +375,7 @@ class _Builder:
             for s in series:
                 value = s.values[-1]
                 if value is not None:
-                    label = dict(s.labels).get(declaration.split, "")
+                    label = split_value(declaration, s) or ""
                     split[label] = split.get(label, 0.0) + value
         seen = [v for v in columns if v is not None]
         whole = Gauge(
@@ -439,6 +448,31 @@ def _one_of(series: list[Series], labels: tuple[str, ...], lifetime: bool) -> li
     return list(best.values())
 
 
+def _one_histogram(points: _Points, labels: tuple[str, ...], lifetime: bool) -> _Points:
+    """Of histograms that are copies of each other but for these labels, the one that counted most."""
+    if not labels or not points.pieces["_count"]:
+        return points
+
+    def copy_of(s: Series) -> Labels:
+        return tuple(kv for kv in s.labels if kv[0] in labels)
+
+    def rest(s: Series) -> Labels:
+        return tuple(kv for kv in s.labels if kv[0] not in labels and kv[0] != "le")
+
+    chosen = {(rest(s), copy_of(s)) for s in _one_of(points.pieces["_count"], labels, lifetime)}
+    kept = _Points()
+    for piece, series in points.pieces.items():
+        kept.pieces[piece] = [s for s in series if (rest(s), copy_of(s)) in chosen]
+    return kept
+
+
+def split_value(declaration: Declaration, series: Series) -> str | None:
+    """The value of the declared split label, in the words the readings use; None without a split."""
+    if declaration.split is None:
+        return None
+    return declaration.split_word(dict(series.labels).get(declaration.split, ""))
+
+
 def make_histogram(
     cumulative: Mapping[float, float],
     total: float,
@@ -507,4 +541,4 @@ def _magnitude(quantity: Quantity) -> float:
     return float(len(quantity.labels))
 
 
-__all__ = ["CREATED", "make_histogram", "reduce_target", "share_unlabelled"]
+__all__ = ["CREATED", "declared_names", "make_histogram", "reduce_target", "share_unlabelled"]

@@ -6,16 +6,16 @@ Order: an option wins over the boot log, the boot log over the page (whose block
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from auditor.measures.vocabulary import Engine
-from auditor.model import Info, Part, Setting
+from auditor.model import Gauge, Info, Part, Setting
 
 PAGE = "page"
 MOST_CONTEXT = 1e9
 
 
-def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
+def page_settings(parts: Sequence[Part], engine: Engine) -> dict[str, Setting]:
     """What the engines' configuration series say, where all copies agree."""
     copies = [
         labels
@@ -33,6 +33,7 @@ def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
         return values.pop() if len(values) == 1 else None
 
     out: dict[str, Setting] = {}
+    out.update(_from_gauges(parts))
     caching = agreed("prefix_caching")
     if caching in ("True", "False", "true", "false", "1", "0"):
         out["prefix_caching"] = Setting(caching in ("True", "true", "1"), PAGE)
@@ -56,6 +57,20 @@ def page_settings(parts: Iterable[Part], engine: Engine) -> dict[str, Setting]:
     if "context" not in out and pool and concurrency and not odd and pool / concurrency < MOST_CONTEXT:
         # The engine divides its pool by the context to print this concurrency.
         out["context"] = Setting(float(round(pool / concurrency)), "page (pool over concurrency)")
+    return out
+
+
+SETTING_GAUGES = (("context", "context_tokens"), ("block_size", "page_size_tokens"), ("seats", "seat_limit"))
+
+
+def _from_gauges(parts: Sequence[Part]) -> dict[str, Setting]:
+    """Settings that an engine exports as gauges, where all its copies agree."""
+    out: dict[str, Setting] = {}
+    for setting, quantity in SETTING_GAUGES:
+        values = {q.last for p in parts if isinstance(q := p.quantities.get(quantity), Gauge)}
+        value = values.pop() if len(values) == 1 else None
+        if value is not None and 0 < value < math.inf:
+            out[setting] = Setting(value, PAGE)
     return out
 
 

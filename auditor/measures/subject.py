@@ -49,6 +49,8 @@ class WindowFacts:
     """Distance between samples behind an estimated increase."""
     partial_response: str = ""
     """What a metrics server warned about its own answers."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What a boot log told beside settings."""
 
 
 @dataclass
@@ -65,6 +67,8 @@ class Subject:
     slices: tuple[Subject, ...] = ()
     restarted: bool = False
     disagreements: tuple[str, ...] = ()
+    joined: str | None = None
+    """A disaggregated pair that is read as one service, in words."""
     _merged: dict[str, Quantity | None] = field(default_factory=dict)
     _readings: dict[str, Reading] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
@@ -81,7 +85,9 @@ class Subject:
             holding = [p for p in self.parts if name in p.quantities]
             # A pooled part holds the total of its siblings already.
             found = [p.quantities[name] for p in [p for p in holding if p.pooled] or holding]
-            self._merged[name] = merge_quantities(found, self.engine.quantities.get(name)) if found else None
+            self._merged[name] = (
+                merge_quantities(found, self.engine.quantities.get(name)) if found else self._not_yet(name)
+            )
         merged = self._merged[name]
         flaw = next((p.flaws[name] for p in self.parts if name in p.flaws), None)
         if flaw is not None:
@@ -90,26 +96,54 @@ class Subject:
             raise self.missing(name)
         return merged
 
+    def _not_yet(self, name: str) -> Quantity | None:
+        """Zero for what its engine writes with the first event, where another quantity shows that none came."""
+        declaration = self.engine.quantities.get(name)
+        if self.of_log or declaration is None or declaration.kind not in ("counter", "histogram"):
+            return None
+        beside = declaration.kind == "counter" and any(self._on_page(other) for other in declaration.zero_beside)
+        if not beside and (declaration.population == "state" or not self._nothing_ran):
+            return None
+        return Counter(0.0, 0.0, 0.0) if declaration.kind == "counter" else Histogram((math.inf,), (0.0,), 0.0, 0.0)
+
+    @property
+    def _nothing_ran(self) -> bool:
+        """The counter that moves with all work of this engine is on the page, and has never moved."""
+        name = self.engine.traits.get("moves_with_all_work")
+        found = [p.quantities[name] for p in self.parts if name in p.quantities] if name else []
+        return bool(found) and all(isinstance(q, Counter) and q.at_end == 0 for q in found)
+
     def missing(self, name: str) -> Missing:
         """Why this quantity is on no page of the subject."""
+        if self.of_log:
+            return Missing("not_exported", next(p.log.missing for p in self.parts if p.log is not None))
         declaration = self.engine.quantities.get(name)
         if declaration is None:
-            hints: Mapping[str, str] = self.engine.traits.get("holes", {})
-            return Missing("not_exported", hints.get(name, f"{self.engine.title} exports no series for it"))
+            return Missing("not_exported", self.engine.holes.get(name, f"{self.engine.title} exports no series for it"))
         shown = self.engine.exported(declaration.series[0], self.form)
         if declaration.core and not self.sparse:
             return Missing("absent", f"{shown} should be on the page and is not")
-        if declaration.core and declaration.kind in ("counter", "histogram"):
+        if declaration.core:
             return Missing("not_exported", f"no {shown} on the page, which leaves out series that never moved")
         return Missing("not_exported", f"no {shown} on the page: {declaration.missing or 'not in this release'}")
+
+    @property
+    def of_log(self) -> bool:
+        """Read from a running log, which has gauges and rolling rates and no counter."""
+        return any(p.log is not None for p in self.parts)
 
     @property
     def sparse(self) -> bool:
         """This form of the page leaves out counters that never moved."""
         return self.engine.form(self.form).sparse_counters if self.form else False
 
+    def _on_page(self, name: str) -> bool:
+        return any(name in p.quantities for p in self.parts)
+
     def has(self, name: str) -> bool:
-        return any(name in p.quantities for p in self.parts) and not any(name in p.flaws for p in self.parts)
+        if any(name in p.flaws for p in self.parts):
+            return False
+        return self._on_page(name) or self._not_yet(name) is not None
 
     def counter(self, name: str) -> Counter:
         q = self.quantity(name)
@@ -212,7 +246,9 @@ class Subject:
 
     @property
     def moved(self) -> bool:
-        """A live or finished counter moved in the window."""
+        """A live or finished counter moved in the window; in a log, which has none, tokens moved in a line."""
+        if any(p.log is not None and p.log.moved for p in self.parts):
+            return True
         for name, declaration in self.engine.quantities.items():
             if declaration.population == "state":
                 continue

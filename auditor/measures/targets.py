@@ -160,9 +160,12 @@ def _nothing_known(page: Page, vocabulary: Vocabulary) -> str:
 
 
 def same_server(pages: Sequence[Page]) -> bool:
-    """Two pages share a start time, or creation times where there is none: surely one server."""
-    starts = [{s.value for s in page.samples if s.name == PROCESS_START} for page in pages]
-    if all(starts):
-        return bool(set.intersection(*starts))
+    """Pages share a creation time, or the start time where there is none: surely one server.
+
+    Start times have a hundredth of a second: two replicas that a roll-out started together can share one.
+    """
     created = [{(s.name, s.labels, s.value) for s in page.samples if s.name.endswith(CREATED)} for page in pages]
-    return all(created) and bool(set.intersection(*created))
+    if all(created):
+        return bool(set.intersection(*created))
+    starts = [{s.value for s in page.samples if s.name == PROCESS_START} for page in pages]
+    return all(starts) and bool(set.intersection(*starts))

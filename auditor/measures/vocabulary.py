@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,18 @@ class Declaration:
     """Label -> the values it must have: some engines keep several quantities in one series."""
     one_of: tuple[str, ...] = ()
     """Labels whose values are copies of one thing: the largest is taken, they are never added."""
+    split_names: Mapping[str, str] = field(default_factory=dict)
+    """Values of the split label (shell patterns, the first match counts) -> the words the readings use."""
+    zero_beside: tuple[str, ...] = ()
+    """No series before its first event: where one of these quantities is on the page, missing means 0."""
     unit_in_help: bool = False
     core: bool = False
     missing: str = ""
     caveats: tuple[str, ...] = ()
+
+    def split_word(self, value: str) -> str:
+        """A value of the split label in the words the readings use."""
+        return next((word for shape, word in self.split_names.items() if fnmatchcase(value, shape)), value)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,29 @@ class Engine:
     def prefix(self) -> str:
         """The canonical prefix, under which the declarations are written."""
         return self.forms[0].prefix
+
+    @property
+    def holes(self) -> Mapping[str, str]:
+        """Quantities without a series in any release -> the reason, and what would bring them."""
+        table: Mapping[str, str] = self.traits.get("holes", {})
+        return table
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """Reading -> a sentence that always goes with it on this engine."""
+        table: Mapping[str, str] = self.traits.get("notes", {})
+        return table
+
+    @property
+    def differs(self) -> Mapping[str, str]:
+        """Readings that do not quite mean here what they mean elsewhere -> how: not compared across engines."""
+        table: Mapping[str, str] = self.traits.get("differs", {})
+        return table
+
+    def is_live(self, quantity: str) -> bool:
+        """This quantity moves when work happens, not when a request ends."""
+        declaration = self.quantities.get(quantity)
+        return declaration is not None and declaration.population == "live"
 
     def form(self, prefix: str) -> Form:
         return next(f for f in self.forms if f.prefix == prefix)
@@ -278,6 +310,8 @@ def _declaration(file: str, name: str, raw: Mapping[str, Any]) -> Declaration:
         split=raw.get("split"),
         where=where,
         one_of=tuple(raw.get("one_of", ())),
+        split_names=dict(raw.get("split_names", {})),
+        zero_beside=tuple(raw.get("zero_beside", ())),
         unit_in_help=bool(raw.get("unit_in_help", False)),
         core=bool(raw.get("core", False)),
         missing=raw.get("missing", ""),

@@ -33,8 +33,10 @@ def draw(console: Console, document: Mapping[str, Any], options: RenderOptions) 
 
 def _headline(target: Mapping[str, Any]) -> str:
     if target["state"] != "recognised":
-        return f"{target['state'].replace('_', ' ')}: {safe_sentence((target['reason'] or '').removeprefix(target['address'] + ': '))}"
-    return f"{safe(target['title'])} {_release(target)}, names {safe(target['form'])}*, {number(target['samples_read'])} series"
+        why = (target["reason"] or "").removeprefix(f"{target['address']}: ")
+        return f"{target['state'].replace('_', ' ')}: {safe_sentence(why)}"
+    series = f"{number(target['samples_read'])} series"
+    return f"{safe(target['title'])} {_release(target)}, names {safe(target['form'])}*, {series}"
 
 
 def _release(target: Mapping[str, Any]) -> str:
@@ -66,7 +68,8 @@ def _rows(target: Mapping[str, Any], options: RenderOptions) -> Iterator[tuple[s
         yield "old names", _few(target["old_names"], options)
     yield from _capabilities(target["capabilities"], target["missing"], options)
     for name, s in target["settings"].items():
-        yield "setting", f"{name} {s['value'] if not isinstance(s['value'], float) else number(s['value'])} ({safe(s['source'])})"
+        value = number(s["value"]) if isinstance(s["value"], float) else safe(s["value"])
+        yield "setting", f"{name} {value} ({safe(s['source'])})"
     if target["settings_missing"]:
         by_hand = ", ".join(f"{name} ({how})" for name, how in target["settings_missing"].items())
         yield "not on page", f"{by_hand}; all of them: --boot-log FILE"

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from auditor.outputs._lever_lines import HEADING, lever_lines
 from auditor.outputs.text import (
     MARKS,
     RenderOptions,
@@ -15,7 +16,6 @@ from auditor.outputs.text import (
     safe,
     safe_sentence,
     seconds,
-    speedup_range,
     subject_title,
 )
 
@@ -33,14 +33,16 @@ NOTABLE = (
     "finish_counts_disagree", "impossible_share", "unfinished_work", "counter_reset", "cold_start", "lifetime_only",
     "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits", "queries_inflated", "old_and_new_names",
     "steps_merge_chunks", "steps_per_front_end", "gauges_stale", "scheduler_starvation", "kv_bound", "decode_node",
-    "prefill_node", "partial_response",
+    "prefill_node", "partial_response", "prefill_first_scheduling", "rolling_hit_rate", "log_only",
 )  # fmt: skip
+NOT_IN_A_LOG = "a log does not carry it"
 GRAVE_FLAGS = {
     "impossible_share",
     "scheduler_starvation",
     "finish_counts_disagree",
     "counter_reset",
     "gauges_stale",
+    "prefill_first_scheduling",
 }
 
 
@@ -91,6 +93,10 @@ def _audit(console: Console, document: Mapping[str, Any], options: RenderOptions
         _subject(console, document, subject, options)
     if not document["subjects"]:
         console.print("No engine was measured, so there is no verdict.")
+    if document.get("nights"):
+        from auditor.outputs import _nights
+
+        _nights.draw(console, document["nights"], options)
     if document.get("gate"):
         _gate(console, document["gate"])
 
@@ -140,7 +146,8 @@ def _verdicts(console: Console, subject: Mapping[str, Any], options: RenderOptio
     rank = {("broken", "problem"): 0, ("error", "problem"): 1, ("broken", "warning"): 2}
     audits = sorted(subject["audits"].items(), key=lambda item: rank.get((item[1]["verdict"], item[1]["severity"]), 3))
     idle = "no_traffic" in subject["flags"]
-    shown, holding = [], []
+    of_log = "log_only" in subject["flags"] and not options.show_all
+    shown, holding, unread = [], [], 0
     for name, v in audits:
         word = v["verdict"]
         if not options.show_all and word == "not_applicable":
@@ -150,9 +157,14 @@ def _verdicts(console: Console, subject: Mapping[str, Any], options: RenderOptio
             continue
         if idle and not options.show_all and word == "undecided":
             continue
+        if of_log and word == "undecided" and v["summary"].startswith(NOT_IN_A_LOG):
+            unread += 1
+            continue
         shown.append((MARKS[word], STYLES[word], v.get("question") or name, safe_sentence(v["summary"])))
+    if unread:
+        shown.append(("?", STYLES["undecided"], f"{unread} other questions", f"{NOT_IN_A_LOG}; scrape /metrics"))
     if idle:
-        shown.append(("?", STYLES["undecided"], "Did anything happen?", "no counter moved in the window: no verdict"))
+        shown.append(("?", STYLES["undecided"], "Did anything happen?", f"{subject.get('facts', {}).get('no_traffic', 'no counter moved in the window')}: no verdict"))
     _row(console, shown)
     if holding:
         _row(console, [("YES", STYLES["holds"], " ".join(holding), "")], left=max(20, console.width - 8))
@@ -188,34 +200,17 @@ def _bars(console: Console, readings: Mapping[str, Any], options: RenderOptions)
 
 
 def _levers(console: Console, subject: Mapping[str, Any], options: RenderOptions) -> None:
-    rank = {"worth_a_test": 0, "undecided": 1, "not_worth_a_test": 2, "not_applicable": 3}
-    levers = sorted(subject.get("levers", {}).items(), key=lambda item: (rank[item[1]["verdict"]], -_gain(item[1])))
-    rows = []
-    for name, lever in levers:
-        if lever["verdict"] == "not_applicable" and not options.show_all:
-            continue
-        words = {"worth_a_test": "TRY", "undecided": "?", "not_worth_a_test": "no"}
-        text = safe_sentence(lever.get("summary") or lever.get("reason") or "")
-        bounds = speedup_range(
-            lever["ceiling_speedup_95"] if lever["ceiling_speedup_95"] != [None, None] else lever["ceiling_speedup"]
-        )
-        rows.append(
-            (
-                words.get(lever["verdict"], "-"),
-                "cyan",
-                name,
-                text if bounds == "unknown" else f"{bounds}: {text}",
-            )
-        )
-    if rows:
-        console.print()
-        console.print("LEVERS  most each can gain in request time, never a promise", style="bold")
-        _row(console, rows)
+    from rich.padding import Padding
+    from rich.text import Text
 
-
-def _gain(lever: Mapping[str, Any]) -> float:
-    low, high = lever["ceiling_speedup"]
-    return float(high if high is not None else (low or 0.0) * 1.0)
+    prefill, lines = lever_lines(subject, show_all=options.show_all)
+    if not lines:
+        return
+    console.print()
+    console.print(HEADING, style="bold")
+    if prefill:
+        console.print(Padding(Text(prefill), (0, 0, 0, 5)))
+    _row(console, [(line.mark, "cyan", line.head, line.text) for line in lines], left=22)
 
 
 def _claims(console: Console, subject: Mapping[str, Any]) -> None:
@@ -276,6 +271,9 @@ def _settle(document: Mapping[str, Any], subject: Mapping[str, Any]) -> Iterator
     if "no_traffic" in subject["flags"]:
         yield "audit it again while requests run: auditor audit URL --window 10m"
         return
+    if "log_only" in subject["flags"]:
+        yield "a page of /metrics answers what a log cannot: auditor audit URL --window 10m"
+        return
     window = document["window"]
     options = []
     if window["kind"] == "lifetime" or "too_few_requests" in subject["flags"]:
@@ -309,12 +307,19 @@ def _evidence(console: Console, subject: Mapping[str, Any]) -> None:
 
 
 def _gate(console: Console, gate: Mapping[str, Any]) -> None:
-    console.print(f"GATE {gate['verdict'].upper()}", style="bold")
-    _row(
-        console,
-        [
-            (MARKS.get(p["verdict"], p["verdict"][:3]), STYLES.get(p["verdict"], ""), safe(p["name"]),
-             f"{safe_sentence(p['expected'])}; found {safe_sentence(p['found'])}  {safe(p['file'])}:{p['line']}")
-            for p in gate["premises"]
-        ],
-    )  # fmt: skip
+    """The gate last, next to the prompt: what decided it first, each premise with its line in the user's own file."""
+    from auditor.outputs._gate import counts, notes, place, sentence, sorted_premises, subject_words, word
+
+    styles = {"pass": "bold green", "fail": "bold red"}
+    console.print(f"GATE {gate['verdict'].upper()}  {counts(gate)}", style=styles.get(gate["verdict"], "bold yellow"))
+    premises = sorted_premises(gate)
+    several = len({subject_words(p) for p in premises if p["subject"]}) > 1
+    rows = []
+    for p in premises:
+        mark = "WVD" if p["verdict"] == "waived" else MARKS.get(p["verdict"], "?")
+        style = "dim" if p["verdict"] == "waived" else STYLES.get(p["verdict"], "")
+        aside = "warning: " if word(p) != p["verdict"] else ""
+        subject = f"{subject_words(p)}: " if several and p["subject"] else ""
+        rows.append((mark, style, safe(p["name"]), f"{subject}{aside}{sentence(p)}  {place(p)}"))
+    _row(console, rows)
+    _row(console, [("!!", "yellow", text, "") for text in notes(gate)], left=max(20, console.width - 8))

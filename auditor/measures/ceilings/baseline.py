@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from auditor.measures.ceilings.evidence import Evidence
-from auditor.measures.ceilings.valley import Clean, bucket_means, chunk_shares, find_valley, lower_mean
+from auditor.measures.ceilings.valley import Clean, bucket_means, chunk_shares, find_valley, lower_mean, mean_limits
 from auditor.measures.histogram import iter_buckets
 from auditor.model import Histogram
 
@@ -20,12 +20,12 @@ class Baseline:
     seconds: float
     low_seconds: float
     """s_low: mean of the bucket of the lowest tenth of the plain gaps, where that is a lower bucket."""
+    least_seconds: float
+    most_seconds: float
+    """What buckets and the exact sum allow the mean of the plain gaps to be."""
     clean: Clean
-    open: bool
-    """Nearly every gap may share its step with prefill: the page has no baseline."""
     first: bool
     """The plain gaps lie in the first bucket, whose mean is not known within a factor of two."""
-    from_lulls: bool = False
 
 
 def find_baseline(e: Evidence, chunk: float) -> Baseline:
@@ -39,11 +39,13 @@ def find_baseline(e: Evidence, chunk: float) -> Baseline:
     share = max(LEAST_SHARE, likely if valley is None else valley)
     means = bucket_means(h)
     base = min(lower_mean(h, means, share), e.mean_gap)
+    least, most = mean_limits(h, share)
     return Baseline(
         seconds=base,
         low_seconds=_low_seconds(h, means, share, base),
+        least_seconds=least,
+        most_seconds=most,
         clean=Clean(share, likely, worst, valley is not None),
-        open=share < 0.1 or (valley is None and worst < 0.15),
         first=_first_unknown(h, share),
     )
 

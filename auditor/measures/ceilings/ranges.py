@@ -1,28 +1,24 @@
-"""The calibrated ends: from a baseline to limits of what free prefill could gain."""
+"""From a baseline to limits of what free prefill could gain: six kinds of page, each with its calibrated margins."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from auditor.measures.ceilings.baseline import Baseline, find_baseline
+from auditor.measures.ceilings.coefficients import AT_95, AT_99, LULLS_95, LULLS_99, Margins
 from auditor.measures.ceilings.evidence import UNKNOWN_BUDGETS, Evidence
 
 Range = tuple[float, float | None]
+Kind = Literal["counted", "valley", "first", "crowded", "covered", "first crowded"]
 
-# One row a term, in the order of _terms: low 99 %, high 99 %, low 95 %, high 95 %.
-COEFFICIENTS = (
-    (0.0, 0.170, 0.019, 0.015),  # always
-    (0.298, 0.0, 0.117, 0.023),  # log(mean gap / base)
-    (0.333, 1.015, 0.484, 0.0),  # share of gaps that may be stretched
-    (0.0, 0.749, 0.0, 0.615),  # log(base / lowest gaps)
-    (0.091, 0.0, 0.024, 0.0),  # the plain gaps lie in the first bucket
-    (0.129, 0.0, 0.074, 0.0),  # no valley
-    (0.234, 0.0, 0.034, 0.0),  # no baseline
-    (0.0, 0.0, 0.0, 1.410),  # finished requests' gaps differ from all gaps
-    (0.0, 0.874, 0.016, 0.588),  # prefill request-seconds over the wall
-)
 LIGHT_LOAD = 0.05
+MOST_LOG = 4.0
+"""A logarithm of lengths larger than this is taken as this: such a limit says nothing."""
+PLAIN_HALF, PLAIN_TENTH = 0.5, 0.1
+LEAST_PLAIN_GAPS = 30
+"""A baseline on fewer gaps raises no low end: a few odd short gaps are not the length of a step."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +32,13 @@ class Ceiling:
     why_no_upper: str | None
 
 
-def ceiling(e: Evidence, *, budget: float | None, threshold: float | None, lull_seconds: float | None = None) -> Ceiling:
+def find_ceiling(
+    e: Evidence, *, budget: float | None, threshold: float | None, lull_seconds: float | None = None
+) -> Ceiling:
     """The ceiling of prefill levers; a hull over all usual budgets where none is known."""
-    if e.gaps is None:
-        return Ceiling((1.0, None), (1.0, None), 0.0, None, "no usable inter-token histogram is on the page")
+    if e.gaps is None or e.own_gaps <= 0:
+        why = "no usable inter-token histogram is on the page" if e.gaps is None else "no answer has a second token"
+        return Ceiling((1.0, None), (1.0, None), 0.0, None, why)
     budgets = UNKNOWN_BUDGETS if budget is None else (budget,)
     found = [_at_chunk(e, min(b, threshold or math.inf), lull_seconds) for b in budgets]
     out = found[0]
@@ -58,58 +57,90 @@ def _hull(a: Range, b: Range) -> Range:
     return min(a[0], b[0]), high
 
 
-def _at_chunk(e: Evidence, chunk: float, lull_seconds: float | None) -> Ceiling:
-    base = find_baseline(e, chunk)
-    if lull_seconds is not None:
-        exact = min(lull_seconds, e.mean_gap)
-        base = replace(base, seconds=exact, low_seconds=exact, open=False, first=False, from_lulls=True)
-    centre = e.service_seconds / (base.seconds * e.outputs)
-    plain = e.service_seconds / (e.mean_gap * e.outputs)
-    terms = _terms(e, base)
-    ends = [sum(c[k] * t for c, t in zip(COEFFICIENTS, terms, strict=True)) for k in range(4)]
-    why = _why_no_upper(e, base)
-    light = plain * math.exp(0.03 + 2 * e.prefill_load) if e.prefill_load < LIGHT_LOAD else None
-
-    def ends_at(low: float, high: float) -> Range:
-        least = centre * math.exp(-low)
-        if base.open:
-            least = min(least, plain)
-        most = None if why is not None else centre * math.exp(high)
-        if light is not None:
-            most = light if most is None else min(most, light)
-        least = max(1.0, least)
-        return (least, None) if most is None else (min(least, max(1.0, most)), max(1.0, most))
-
-    return Ceiling(
-        at_99=ends_at(ends[0], ends[1]),
-        at_95=ends_at(ends[2], ends[3]),
-        base_seconds=base.seconds,
-        baseline=base,
-        why_no_upper=why if light is None else None,
-    )
+def kind_of(base: Baseline) -> Kind:
+    """Which calibration a page falls under: by the share of plain gaps, and by how that share and their bucket are known."""
+    share = base.clean.share
+    if base.first:
+        return "first" if share >= PLAIN_HALF else "first crowded"
+    if share >= PLAIN_HALF:
+        return "valley" if base.clean.found else "counted"
+    return "crowded" if share >= PLAIN_TENTH else "covered"
 
 
-def _terms(e: Evidence, base: Baseline) -> tuple[float, ...]:
-    gap = e.mean_gap
+def terms(e: Evidence, base: Baseline) -> tuple[float, ...]:
+    """What the margins are made of, none of them negative; the order is that of ``coefficients.TERMS``."""
+    gap, middle = e.mean_gap, base.seconds
+    to_base = _log(gap, middle)
+    stretched = 1 - base.clean.share
     own = e.decode_seconds * e.gap_count / (e.gaps.sum * e.own_gaps) if e.gaps and e.own_gaps > 0 else 0.0
+    load = min(1.0, e.prefill_load)
     return (
         1.0,
-        math.log(gap / base.seconds),
-        1 - base.clean.share,
-        math.log(base.seconds / base.low_seconds),
-        float(base.first),
-        float(not base.clean.found),
-        float(base.open),
+        to_base,
+        stretched,
+        max(0.0, _log(gap, base.least_seconds) - to_base),
+        max(0.0, to_base - _log(gap, base.most_seconds)),
+        max(0.0, _log(gap, base.low_seconds) - to_base),
         min(1.0, abs(math.log(own))) if own > 0 else 1.0,
-        min(1.0, e.prefill_load),
+        load,
+        load * stretched,
     )
 
 
-def _why_no_upper(e: Evidence, base: Baseline) -> str | None:
+def _log(gap: float, length: float) -> float:
+    return MOST_LOG if length <= 0 else min(MOST_LOG, max(0.0, math.log(gap / length)))
+
+
+def _at_chunk(e: Evidence, chunk: float, lull_seconds: float | None) -> Ceiling:
+    base = find_baseline(e, chunk)
+    kind = kind_of(base)
+    wide, narrow = (_ends(e, base, table[kind]) for table in (AT_99, AT_95))
+    why = _why_no_upper(e, kind)
+    if lull_seconds is not None and e.wall_seconds is not None:
+        exact = min(lull_seconds, e.mean_gap)
+        base = replace(base, seconds=exact, low_seconds=exact, least_seconds=exact, most_seconds=exact)
+        wide = _meet(wide, _ends(e, base, LULLS_99))
+        narrow = _meet(narrow, _ends(e, base, LULLS_95))
+        why = None
+    return Ceiling(wide, _meet(wide, narrow), base.seconds, base, why if wide[1] is None else None)
+
+
+def _ends(e: Evidence, base: Baseline, margins: Margins) -> Range:
+    """Both ends by one set of margins; an upper one always where the prefill load is light."""
+    values = terms(e, base)
+    plain = e.service_seconds / (e.mean_gap * e.outputs)
+    # A limit on the logarithm keeps a page with absurd gaps from being absurdly sure.
+    centre = plain * math.exp(_log(e.mean_gap, base.seconds))
+    low, high = margins
+    least = centre * math.exp(-_dot(low, values))
+    if base.clean.share * e.gap_count < LEAST_PLAIN_GAPS and not base.first:
+        least = min(least, plain)
+    limits = []
+    if high is not None and e.wall_seconds is not None:
+        limits.append(centre * math.exp(_dot(high, values)))
+    if e.prefill_load < LIGHT_LOAD:
+        limits.append(plain * math.exp(0.03 + 2 * e.prefill_load))
+    most = max(1.0, min(limits)) if limits else None
+    least = max(1.0, least)
+    return (least, None) if most is None else (min(least, most), most)
+
+
+def _meet(outer: Range, inner: Range) -> Range:
+    """The tighter end of each; ``outer`` where they contradict each other."""
+    highs = [h for h in (outer[1], inner[1]) if h is not None]
+    low, high = max(outer[0], inner[0]), min(highs) if highs else None
+    return outer if high is not None and low > high else (low, high)
+
+
+def _dot(coefficients: tuple[float, ...], values: tuple[float, ...]) -> float:
+    return sum(c * v for c, v in zip(coefficients, values, strict=True))
+
+
+def _why_no_upper(e: Evidence, kind: Kind) -> str | None:
     if e.wall_seconds is None:
         return "the length of the window is unknown"
-    if base.open:
+    if kind == "covered":
         return "nearly every gap may share its step with prefill"
-    if base.first:
-        return "gaps without prefill lie in the histogram's first bucket, which does not say how short they are"
+    if kind in ("crowded", "first crowded"):
+        return "more than half of the gaps may share their step with prefill"
     return None

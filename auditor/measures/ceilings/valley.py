@@ -12,6 +12,8 @@ FACTOR = 3.0
 """A valley is this much emptier than the peaks on both sides (density per logarithm of length)."""
 BELOW, ABOVE = 0.35, 0.2
 """How far from the expected share of plain gaps a valley may lie."""
+LEAST_WIDTH = 1.3
+"""Buckets narrower than this ratio of their edges are put together before a valley is looked for."""
 FIRST_WIDTH = 2.5
 """The first bucket begins at 0; its width is taken as this ratio, like its neighbours'."""
 
@@ -47,7 +49,7 @@ def chunk_shares(chunks: float, steps: float | None, *, mean_gap: float, gaps: f
 
 def find_valley(h: Histogram, expected: float) -> float | None:
     """Share of gaps below the emptiest bucket near ``expected``, where it is a valley; else None."""
-    rows = _densities(h)
+    rows = _densities(coarsened(h))
     total = sum(h.counts)
     if len(rows) < 3 or total <= 0:
         return None
@@ -69,6 +71,20 @@ def find_valley(h: Histogram, expected: float) -> float | None:
     if rows[best][0] * FACTOR > min(left, right):
         return None
     return shares[best][0]
+
+
+def coarsened(h: Histogram) -> Histogram:
+    """The histogram with neighbouring buckets put together until each is ``LEAST_WIDTH`` wide: fewer holes by chance."""
+    edges: list[float] = []
+    counts: list[float] = []
+    low, held = 0.0, 0.0
+    for edge, count in zip(h.edges, h.counts, strict=True):
+        held += count
+        if math.isinf(edge) or edge >= max(low, h.edges[0] / FIRST_WIDTH) * LEAST_WIDTH:
+            edges.append(edge)
+            counts.append(held)
+            low, held = edge, 0.0
+    return Histogram(tuple(edges), tuple(counts), h.sum, h.count)
 
 
 def _densities(h: Histogram) -> list[tuple[float, float]]:
@@ -94,6 +110,24 @@ def lower_mean(h: Histogram, means: list[float], share: float) -> float:
         if rest <= 0:
             break
     return total / wanted if wanted > 0 else means[0]
+
+
+def mean_limits(h: Histogram, share: float) -> tuple[float, float]:
+    """Least and most that the mean of the smallest ``share`` of the gaps can be, by buckets and exact sum."""
+    wanted = share * sum(h.counts)
+    rest = wanted
+    low = high = others_low = others_high = 0.0
+    for bucket in iter_buckets(h):
+        taken = min(rest, bucket.count)
+        rest -= taken
+        others = bucket.count - taken
+        low += taken * bucket.low
+        high += taken * bucket.high if taken > 0 else 0.0
+        others_low += others * bucket.low
+        others_high += others * bucket.high if others > 0 else 0.0
+    least = low if math.isinf(others_high) else max(low, h.sum - others_high)
+    most = min(high, h.sum - others_low, wanted * h.sum / h.count)
+    return min(least, most) / wanted, most / wanted
 
 
 def bucket_means(h: Histogram) -> list[float]:
@@ -124,7 +158,7 @@ def _at(low: float, high: float, position: float) -> float:
         high = low * FIRST_WIDTH
     if low <= 0:
         low = high / (FIRST_WIDTH * FIRST_WIDTH * FIRST_WIDTH)
-    return low * (high / low) ** position
+    return float(low * (high / low) ** position)
 
 
 def _scaled(means: list[float], first_low: float, factor: float) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from auditor.measures.readings import (
     distributions,
+    passes,
     pool,
     rates,
     requests,
@@ -21,6 +22,7 @@ __all__ = [
     "Found",
     "compute_reading",
     "distributions",
+    "passes",
     "pool",
     "rates",
     "requests",

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from auditor.measures.histogram import count_at_most, is_blind, quantile, sum_limits
+from auditor.measures.histogram import count_at_most, is_blind, quantile, quantile_interval, sum_limits
 from auditor.measures.intervals import mean_interval, wilson
 from auditor.measures.readings.registry import READINGS, Found, compute_reading, reading
 from auditor.measures.readings.time import impossible_time
@@ -33,7 +33,13 @@ def _distribution(s: Subject, name: str) -> Found:
         raise Missing("invalid", h.flaw or "no buckets", sources=(name,))
     for label, q in QUANTILES:
         found = quantile(h, q)
-        extra[label] = None if found is None else {"value": found.value, "low": found.low, "high": found.high}
+        extra[label] = None
+        if found is not None:
+            interval = quantile_interval(h, q)
+            extra[label] = {
+                "value": found.value, "low": found.low, "high": found.high,
+                "interval": None if interval is None else list(interval),
+            }  # fmt: skip
     extra["blind"] = is_blind(h)
     if extra["blind"]:
         caveats = ("all observations lie in one bucket: no quantile is known better than that",)

@@ -208,7 +208,8 @@ def kv_max_concurrency(s: Subject) -> Found:
     setting = s.settings.get("kv_max_concurrency")
     if setting is not None and isinstance(setting.value, int | float):
         return Found(float(setting.value), caveats=(f"from {setting.source}",))
-    raise Missing("not_exported", "vLLM exports it from about 0.25; the boot log has it: --boot-log FILE")
+    hint = s.engine.holes.get("kv_max_concurrency", "the boot log has it: --boot-log FILE")
+    raise Missing("not_exported", hint)
 
 
 @reading(unit="tokens")
@@ -250,6 +251,10 @@ def engine_skew(s: Subject) -> Found:
     counts = []
     source = "finished_requests"
     for e in s.engines():
+        ranks = {p.target for p in s.parts if p.rank is not None}
+        if e.parts[0].rank is None and e.parts[0].target in ranks:
+            # What a page counts once for all its engines belongs to none of them.
+            continue
         if e.parts[0].rank is None and len(s.parts) > 1 and not e.moved:
             continue
         done, source = finished_count(e)

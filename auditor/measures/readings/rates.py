@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
+from auditor.measures.readings.phases import refuse_stream_gaps
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.time import impossible_time
@@ -40,8 +41,20 @@ def prompt_tokens_per_wall_second(s: Subject) -> Found:
 
     It counts cached tokens and every second in which nothing was prefilled.
     """
+    if s.of_log:
+        return _printed_rate(s, "reported_prompt_rate", "not a prefill rate")
     prompt, sources = demand(s)
     return Found(prompt / seconds(s), count=prompt, sources=sources, caveats=("not a prefill rate",))
+
+
+def _printed_rate(s: Subject, name: str, *caveats: str) -> Found:
+    """The mean of a rate that a log prints, over the time its lines cover; as many events as there are lines."""
+    gauge = s.gauge(name)
+    if gauge.mean is None:
+        raise s.missing(name)
+    lines = sum(len(p.slices) + 1 for p in s.parts)
+    rolling = "from rolling averages that a log prints, not from a counter; an idle engine prints none"
+    return Found(gauge.mean, count=float(lines), sources=(name,), caveats=(*caveats, rolling))
 
 
 @reading(unit="tokens per second")
@@ -131,6 +144,8 @@ def _fastest_run(rows: Sequence[tuple[float, float, float]], need: float) -> tup
 @reading(unit="tokens per second", better="higher")
 def generation_tokens_per_wall_second(s: Subject) -> Found:
     """Generated tokens over the window's seconds; over scrapes also by band of running requests."""
+    if s.of_log:
+        return _printed_rate(s, "reported_generation_rate")
     tokens = s.value("generation_tokens")
     extra = {"by_running": bands} if (bands := _by_band(s)) else {}
     return Found(tokens / seconds(s), count=tokens, sources=("generation_tokens",), extra=extra)
@@ -163,9 +178,20 @@ def _by_band(s: Subject) -> list[dict[str, float | None]]:
     ]
 
 
+@reading(unit="tokens per second")
+def reported_generation_rate(s: Subject) -> Found:
+    """The engine's own throughput gauge: what its last log line said, kept when idle. No verdict rests on it."""
+    gauge = s.gauge("reported_generation_rate")
+    if gauge.last is None:
+        raise Missing("absent", "the gauge is not on the last page", sources=("reported_generation_rate",))
+    caveat = "a gauge of the last log interval, kept when idle: over a window use generation_tokens_per_wall_second"
+    return Found(gauge.last, count=1.0, sources=("reported_generation_rate",), caveats=(caveat,))
+
+
 @reading(unit="tokens per output", better="higher")
 def tokens_per_output_event(s: Subject) -> Found:
     """Tokens after the first per engine output: (generation - first tokens) / gaps. 1 without speculation."""
+    refuse_stream_gaps(s)
     gaps = s.histogram("itl_seconds")
     first = s.histogram("ttft_seconds").count
     tokens = s.increase("generation_tokens") - first

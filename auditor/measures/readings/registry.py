@@ -79,7 +79,8 @@ def compute_reading(name: str, subject: Subject) -> Reading:
         found = declared.function(subject)
     except Missing as missing:
         return Reading(name, missing.state, declared.unit, reason=missing.reason, sources=missing.sources)
-    caveats = found.caveats
+    note = subject.engine.notes.get(name)
+    caveats = found.caveats if note is None else (*found.caveats, note)
     state: State = "measured" if found.value is not None else "bounded"
     partial = subject.partial_reason
     if partial is not None and state == "measured" and declared.unit != "label":

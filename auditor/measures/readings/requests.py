@@ -7,6 +7,7 @@ import math
 from auditor.measures.histogram import count_at_most, iter_buckets
 from auditor.measures.intervals import wilson
 from auditor.measures.readings.registry import Found, ratio, reading
+from auditor.measures.readings.tokens import live_prompt_tokens
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
 
@@ -38,11 +39,8 @@ def _reasons(s: Subject) -> dict[str, float]:
 def _reason_count(s: Subject, reason: str) -> float:
     reasons = _reasons(s)
     if not reasons or set(reasons) == {""}:
-        raise Missing(
-            "not_exported",
-            "the page counts finished requests without their reasons",
-            sources=("finished_requests",),
-        )
+        hint = s.engine.holes.get("finish_reasons", "the page counts finished requests without their reasons")
+        raise Missing("not_exported", hint, sources=("finished_requests",))
     # Releases that create all reasons at start leave out those they do not know; others create one on first use.
     if reason not in reasons and reason == "error" and "abort" in reasons and not s.sparse:
         raise Missing("not_exported", "this release counts no requests that ended in an error")
@@ -99,6 +97,28 @@ def abort_share(s: Subject) -> Found:
 
 
 @reading(unit="requests")
+def aborted_requests(s: Subject) -> Found:
+    """Requests that were aborted, as the engine counts them: its own counter, else the finish reason.
+
+    Where the engine has a counter of its own, some of these requests never started and are in no other count.
+    """
+    if "aborted_requests" in s.engine.quantities:
+        count = s.increase("aborted_requests")
+        return Found(count, count=count, sources=("aborted_requests",))
+    count = _reason_count(s, "abort")
+    caveats = (DISCONNECTS,) if s.engine.disconnects_leave_no_trace else ()
+    return Found(count, count=count, sources=("finished_requests",), caveats=caveats)
+
+
+@reading(unit="responses", better="lower")
+def http_error_responses(s: Subject) -> Found:
+    """Answers to POST requests with a status of 400 or more: prompts that are too long end here and nowhere else."""
+    split = s.counter("http_responses").split
+    count = math.fsum(n for status, n in split.items() if status.isdigit() and int(status) >= 400)
+    return Found(count, count=math.fsum(split.values()), sources=("http_responses",))
+
+
+@reading(unit="requests")
 def first_tokens(s: Subject) -> Found:
     """First tokens given in the window: count of the time-to-first-token histogram (live).
 
@@ -131,6 +151,10 @@ def unmatched_first_token_share(s: Subject) -> Found:
 @reading(unit="requests")
 def user_requests(s: Subject) -> Found:
     """Requests as the user sent them: count of the parameter-n histogram, once whatever n is."""
+    if "parallel_samples" not in s.engine.quantities and s.has("received_requests"):
+        count = s.increase("received_requests")
+        caveats = ("POST requests of any kind, as they came in",)
+        return Found(count, count=count, sources=("received_requests",), caveats=caveats)
     count = s.histogram("parallel_samples").count
     return Found(count, count=count, sources=("parallel_samples",))
 
@@ -175,19 +199,17 @@ def unfinished_prompt_tokens(s: Subject) -> Found:
     Negative when requests that began earlier end in the window; steady series swing between -0.11 and +0.13 of
     the prompt tokens.
     """
-    prompt = s.increase("prompt_tokens")
+    prompt, sources = live_prompt_tokens(s)
     return Found(
-        prompt - s.value("finished_prompt_tokens"),
-        count=prompt,
-        sources=("prompt_tokens", "prompt_length_tokens"),
+        prompt - s.value("finished_prompt_tokens"), count=prompt, sources=(*sources, "prompt_length_tokens")
     )
 
 
 @reading(unit="ratio")
 def unfinished_prompt_share(s: Subject) -> Found:
     """Unfinished prompt tokens over prompt tokens, net."""
-    prompt = s.increase("prompt_tokens")
-    sources = ("prompt_tokens", "prompt_length_tokens")
+    prompt, live = live_prompt_tokens(s)
+    sources = (*live, "prompt_length_tokens")
     rest = prompt - s.value("finished_prompt_tokens")
     return Found(ratio(rest, prompt, "no prompt token in the window", sources), count=prompt, sources=sources)
 

@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass
 
 from auditor.measures.histogram import iter_buckets
+from auditor.measures.readings.agreement import IDENTITY_TOLERANCE
+from auditor.measures.readings.passes import counts_passes, passes, tokens_per_pass
 from auditor.measures.readings.registry import Found, reading
 from auditor.measures.readings.requests import finished_count
-from auditor.measures.readings.time import IDENTITY_TOLERANCE
 from auditor.measures.readings.tokens import cache_is_off, demand
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Histogram
@@ -38,6 +39,8 @@ class StepFacts:
     computed_is_live: bool
     generated: float
     first_tokens: float
+    first_tokens_told: bool
+    """False where finished requests stand in for first tokens and others may be running: Y is then a most."""
     in_progress_start: float
     in_progress_end: float
     running_start: float
@@ -125,6 +128,7 @@ def gather(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
         computed, _ = demand(s)
     generated = s.value("generation_tokens")
     first = s.value("first_tokens")
+    told = s.has("ttft_seconds") or _all_finished(s, first)
     longest = longest_prompt(s)
     start, end = prompts_in_progress(s, longest)
     running = s.gauge("running_requests") if s.has("running_requests") else None
@@ -139,7 +143,8 @@ def gather(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
         at_most_8=at_most_8,
         steps=steps,
         computed=computed,
-        computed_is_live=live,
+        computed_is_live=live and told,
+        first_tokens_told=told,
         generated=generated,
         first_tokens=first,
         in_progress_start=start,
@@ -290,6 +295,9 @@ SOURCES = ("step_tokens", "prompt_tokens_by_source", "generation_tokens", "ttft_
 @reading(unit="steps")
 def steps(s: Subject) -> Found:
     """Recorded engine steps: count of the step histogram. A step that gave no output is not in it."""
+    if counts_passes(s):
+        count = passes(s)
+        return Found(count, count=count, sources=("passes",), caveats=("forward passes",))
     h = s.histogram("step_tokens")
     front_ends = several_front_ends(s)
     if front_ends is not None:
@@ -312,6 +320,8 @@ def tokens_per_step(s: Subject) -> Found:
     Low: max(1, least of (Y + e) / (N + min(max(0, Cf + e) / b, cap(b)))) over e from -E0 to E1;
     high: min(budget, (Y + E1) / N). The mean of the histogram itself is not it: whole prompts are in single steps.
     """
+    if counts_passes(s):
+        return tokens_per_pass(s)
     f = gather(s)
 
     def with_hidden(extra: float) -> float:
@@ -419,12 +429,12 @@ def min_steps(s: Subject) -> Found:
     f = gather(s, may_be_idle=True)
     computed = f.computed
     caveats = _assumption(f)
-    if not f.computed_is_live:
+    if not s.has("prompt_tokens_by_source"):
         if s.has("prefix_hit_tokens") and s.increase("prefix_hit_tokens") > 0:
             computed = 0.0
         else:
             caveats = (*caveats, "if nothing was cached: the page has no count of cached tokens")
-    ran = computed + f.generated - f.first_tokens
+    ran = computed + (f.generated - f.first_tokens if f.first_tokens_told else 0.0)
     least = f.recorded
     if f.budget_known:
         if math.isfinite(f.in_progress_start):

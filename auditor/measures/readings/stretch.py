@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from auditor.measures.ceilings.evidence import Evidence
 from auditor.measures.ceilings.lulls import lull_base
-from auditor.measures.ceilings.ranges import Ceiling, ceiling
+from auditor.measures.ceilings.ranges import Ceiling, find_ceiling
+from auditor.measures.ceilings.wording import sentence
 from auditor.measures.histogram import iter_buckets
 from auditor.measures.readings.registry import Found, reading
 from auditor.measures.readings.time import impossible_time
@@ -20,9 +21,38 @@ SOURCES = (
 
 @reading(unit="ratio")
 def decode_stretch_share(s: Subject) -> Found:
-    """Part of decode time that is waiting for other requests' prefill in the same step, as limits.
+    """Part of decode time that is waiting for other requests' prefill, as limits; with it, what free prefill could gain.
 
-    Prefill chunks share engine steps with everybody's decode, so decode seconds contain other requests' prefill.
+    Prefill chunks share engine steps with everybody's decode, so the decode seconds of one request contain the prefill
+    of others, and the share of time that is called prefill bounds nothing: with the prefix cache off a server showed
+    36.5 % prefill, for which 1 / (1 - share) promises 1.57x; with the cache on the same requests took 1/15.6 of the time.
+
+    Derivation. Let G gaps add up to D seconds (inter-token histogram), and let F finished requests have P prefill
+    seconds, Dr decode seconds and Gr gaps. If prompt tokens cost no step time and each prompt still took one step, every
+    output would take one step without prefill, of length s0:
+
+        ceiling = (P + Dr) / (s0 (Gr + F))          stretch share of decode = 1 - s0 / (D / G)
+
+    Only s0 is unknown, and one answer gives both. It is read off the gap histogram. Chunks (N1 first tokens + computed
+    tokens over min(budget, long-prefill threshold)) over steps tell what share of gaps no chunk can have stretched; where
+    the histogram has a valley near that share, the valley tells. The smallest gaps up to that share are the plain ones;
+    their mean follows from one position in all buckets that gives the exact sum, and has hard limits from the same sum.
+    In a series, moments without prompts (lulls) show s0 itself.
+
+    The ends are that mean, moved by margins that were fitted to simulated vLLM schedulers (members ceiling_99 and
+    ceiling_95; limits of the share are those of 99 %). Where more than half of the gaps may be stretched there is no
+    upper end (why_no_upper says so), unless prefill request-seconds are below 5 % of the wall: then
+
+        ceiling <= (P + Dr) / (D/G (Gr + F)) exp(0.03 + 2 P/W)
+
+    A request's own answer is the unit: queues are not in it, and where a long queue moves into a faster batch, service
+    alone can even get slower. Without a step budget the hull over 256 to 16,384 is taken. Engines side by side count W
+    once each. With preemptions in more than 1 % of requests there is no answer: prompts computed again are in no token
+    counter. Engines that run prefill alone (SGLang by default) freeze every stream instead: the same arithmetic, another
+    mechanism (member mechanism), for which the margins were not fitted.
+
+    Assumptions: decode-only steps and those with a chunk differ mainly by the chunk; steps of a window are alike. Not
+    modelled: asynchronous scheduling, n > 1, one slow stream, pauses of the host. docs/ceilings.md has the proof.
     """
     preempted = s.read("preemptions_per_request")
     if preempted.value is not None and preempted.value > MOST_PREEMPTED:
@@ -33,26 +63,23 @@ def decode_stretch_share(s: Subject) -> Found:
         )
     e = gather(s)
     lull = lull_base(s, e.longest_prefill_seconds) if s.slices else None
-    c = ceiling(
+    budget = s.setting("budget")
+    c = find_ceiling(
         e,
-        budget=s.setting("budget"),
+        budget=budget,
         threshold=s.setting("threshold") or None,
         lull_seconds=None if lull is None else lull[0],
     )
     caveats = ["calibrated on simulated schedulers, not on servers"]
-    if s.setting("budget") is None:
+    if budget is None:
         caveats.append("step budget unknown: every usual one was tried; give --budget N or --boot-log FILE")
     if lull is not None:
         caveats.append(f"steps without prefill read off {lull[1]:g} gaps in lulls of the series")
     if preempted.value:
         caveats.append(f"{preempted.value:.2%} preemptions per request: a little recomputed prefill is hidden")
-
-    def share(speedup: float | None) -> float | None:
-        if speedup is None or e.mean_gap <= 0:
-            return None
-        return max(0.0, 1 - e.service_seconds / (speedup * e.outputs) / e.mean_gap)
-
-    low, high = share(c.at_99[0]) or 0.0, share(c.at_99[1])
+    if e.prefill_alone:
+        caveats.append("this engine runs prefill alone: margins were fitted to shared steps")
+    low, high = _share(e, c.at_99[0]) or 0.0, _share(e, c.at_99[1])
     return Found(
         None,
         low,
@@ -61,18 +88,28 @@ def decode_stretch_share(s: Subject) -> Found:
         SOURCES,
         tuple(caveats),
         c.why_no_upper or "gaps show prefill only by their lengths",
-        extra=_extra(c, prefill_alone=e.prefill_alone),
+        extra=_extra(c, e, budget_known=budget is not None),
     )
 
 
-def _extra(c: Ceiling, *, prefill_alone: bool) -> dict[str, object]:
+def _share(e: Evidence, speedup: float | None) -> float | None:
+    """The stretch share that belongs to a ceiling."""
+    if speedup is None or e.mean_gap <= 0 or e.outputs <= 0:
+        return None
+    return max(0.0, 1 - e.service_seconds / (speedup * e.outputs) / e.mean_gap)
+
+
+def _extra(c: Ceiling, e: Evidence, *, budget_known: bool) -> dict[str, object]:
+    plain = e.service_seconds / e.decode_seconds if e.decode_seconds > 0 else None
     return {
         "ceiling_99": list(c.at_99),
         "ceiling_95": list(c.at_95),
-        "mechanism": "frozen streams" if prefill_alone else "shared steps",
+        "mechanism": "frozen streams" if e.prefill_alone else "shared steps",
         "base_seconds": c.base_seconds or None,
         "why_no_upper": c.why_no_upper if c.at_99[1] is None else None,
         "share_of_gaps_without_prefill": None if c.baseline is None else c.baseline.clean.share,
+        "plain_speedup": plain,
+        "sentence": sentence(c, plain, prefill_alone=e.prefill_alone, budget_known=budget_known),
     }
 
 

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auditor.measures.histogram import sum_limits
 from auditor.measures.intervals import mean_interval, share_of_sums
+from auditor.measures.readings.agreement import agree, extrapolation_error
+from auditor.measures.readings.phases import PhaseTime, phase_time, refuse_stream_gaps, share_limits
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
 
 OVERLAP = "request-seconds: requests overlap, so this is not engine time"
+NOTHING = "no request finished in the window"
 FEW_QUEUED = "where few requests make up the share its interval is too narrow"
-IDENTITY_TOLERANCE = 0.005
-
-
-def agree(a: float, b: float, events: float, slack: float = 0.0) -> bool:
-    """Two figures for one thing agree within one event or 0.5 %, whichever is larger, or within ``slack``."""
-    larger = max(abs(a), abs(b))
-    return abs(a - b) <= max(IDENTITY_TOLERANCE, slack, 1 / events if events > 0 else 1.0) * larger + 1e-9
-
-
-def extrapolation_error(s: Subject) -> float:
-    """Share by which two increases of one window may differ because a metrics server extrapolates them."""
-    if not s.window.estimated:
-        return 0.0
-    if not s.window.step_seconds or not s.window.seconds:
-        return 0.02
-    return min(1.0, s.window.step_seconds / s.window.seconds)
 
 
 def impossible_time(s: Subject) -> str | None:
@@ -66,25 +52,28 @@ def impossible_time(s: Subject) -> str | None:
 
 def _phase(s: Subject, name: str) -> Histogram:
     h = s.histogram(name)
-    contradiction = impossible_time(s)
-    if contradiction is not None:
-        raise Missing("invalid", contradiction, sources=(name, "inference_seconds"))
+    _refuse_impossible(s, name)
     return h
 
 
+def _refuse_impossible(s: Subject, name: str) -> None:
+    contradiction = impossible_time(s)
+    if contradiction is not None:
+        raise Missing("invalid", contradiction, sources=(name, "inference_seconds"))
+
+
+def _spent(s: Subject, name: str) -> PhaseTime:
+    """Request-seconds of a phase, as a sum or as limits."""
+    time = phase_time(s, name)
+    _refuse_impossible(s, name)
+    return time
+
+
 def _phase_sum(s: Subject, name: str) -> Found:
-    h = _phase(s, name)
-    if h.rebuilt_sum:
-        low, high = sum_limits(h)
-        return Found(
-            None,
-            low,
-            high,
-            h.count,
-            (name,),
-            reason="this form of the page rebuilds sums from bucket midpoints",
-        )
-    return Found(h.sum, count=h.count, sources=(name,), caveats=(OVERLAP,))
+    time = _spent(s, name)
+    if not time.exact:
+        return Found(None, time.low, time.high, time.count, time.sources, (OVERLAP,), time.why)
+    return Found(time.low, count=time.count, sources=time.sources, caveats=(OVERLAP,))
 
 
 @reading(unit="seconds")
@@ -128,25 +117,33 @@ def decode_share(s: Subject) -> Found:
 
 
 def _share(s: Subject, part: str, other: str) -> Found:
-    x, y = _phase(s, part), _phase(s, other)
-    sources = (part, other)
-    if x.rebuilt_sum or y.rebuilt_sum:
-        return _rebuilt_share(x, y, sources)
-    value = ratio(x.sum, x.sum + y.sum, "no request finished in the window", sources)
+    x, y = _spent(s, part), _spent(s, other)
+    if not (x.exact and y.exact):
+        return _bounded_share(s, x, y)
+    value = ratio(x.low, x.low + y.low, NOTHING, (part, other))
+    if not (s.has(part) and s.has(other)) or x.count is None or y.count is None:
+        return Found(value, sources=(part, other), caveats=(OVERLAP,))
     whole = s.histogram("inference_seconds") if s.has("inference_seconds") else None
-    interval = share_of_sums(x, y, whole)
-    return _with_interval(value, interval, x.count, sources)
+    interval = share_of_sums(s.histogram(part), s.histogram(other), whole)
+    return _with_interval(value, interval, x.count, (part, other))
 
 
-def _rebuilt_share(x: Histogram, y: Histogram, sources: tuple[str, ...]) -> Found:
-    if x.count <= 0 and y.count <= 0:
-        raise Missing("no_traffic", "no request finished in the window", sources=sources)
-    x_low, x_high = sum_limits(x)
-    y_low, y_high = sum_limits(y)
-    low = 0.0 if y_high is None else (x_low / (x_low + y_high) if x_low + y_high > 0 else 0.0)
-    high = 1.0 if x_high is None else (x_high / (x_high + y_low) if x_high + y_low > 0 else 1.0)
-    reason = "sums are rebuilt from bucket midpoints on this page, so only the buckets' limits hold"
-    return Found(None, low, high, x.count, sources, (OVERLAP,), reason)
+def _bounded_share(s: Subject, part: PhaseTime, *others: PhaseTime) -> Found:
+    """The limits of a share whose parts are not all known exactly, of one population."""
+    times = (part, *others)
+    sources = tuple(dict.fromkeys(name for t in times for name in t.sources))
+    counts = [t.count for t in times if t.count is not None]
+    if (counts and max(counts) <= 0) or all(t.high == 0 for t in times):
+        raise Missing("no_traffic", NOTHING, sources=sources)
+    if counts and not agree(min(counts), max(counts), max(counts), extrapolation_error(s)):
+        raise Missing(
+            "invalid",
+            f"between {min(counts):g} and {max(counts):g} requests in its parts: different populations",
+            sources=sources,
+        )
+    low, high = share_limits(part, *others)
+    why = next(t.why for t in times if t.why)
+    return Found(None, low, high, max(counts, default=None), sources, (OVERLAP,), why)
 
 
 def _with_interval(value: float, interval: tuple[float, float] | None, count: float, sources: tuple[str, ...]) -> Found:
@@ -161,44 +158,32 @@ def queue_share(s: Subject) -> Found:
     Where few requests make up the share (5 % of them queued), its interval is too narrow: coverage .59-.70 at
     30 requests, .82-.91 at 100.
     """
-    queue, prefill, decode = (_phase(s, name) for name in ("queue_seconds", "prefill_seconds", "decode_seconds"))
-    sources = ("queue_seconds", "prefill_seconds", "decode_seconds")
-    if queue.rebuilt_sum:
-        q_low, q_high = sum_limits(queue)
-        p_low, p_high = sum_limits(prefill)
-        d_low, d_high = sum_limits(decode)
-        if queue.count <= 0:
-            raise Missing("no_traffic", "no request finished in the window", sources=sources)
-        rest_high = None if p_high is None or d_high is None else p_high + d_high
-        low = 0.0 if rest_high is None or q_low + rest_high <= 0 else q_low / (q_low + rest_high)
-        high = 1.0 if q_high is None or q_high + p_low + d_low <= 0 else q_high / (q_high + p_low + d_low)
-        return Found(None, low, high, queue.count, sources, (OVERLAP,), "sums are rebuilt on this page")
-    whole = queue.sum + prefill.sum + decode.sum
-    value = ratio(queue.sum, whole, "no request finished in the window", sources)
+    names = ("queue_seconds", "prefill_seconds", "decode_seconds")
+    queue, prefill, decode = (_spent(s, name) for name in names)
+    if not (queue.exact and prefill.exact and decode.exact):
+        return _bounded_share(s, queue, prefill, decode)
+    value = ratio(queue.low, queue.low + prefill.low + decode.low, NOTHING, names)
+    if queue.count is None:
+        return Found(value, sources=names, caveats=(OVERLAP,))
     interval = None
     if s.has("inference_seconds"):
-        interval = share_of_sums(queue, s.histogram("inference_seconds"), None)
-    found = _with_interval(value, interval, queue.count, sources)
+        interval = share_of_sums(s.histogram("queue_seconds"), s.histogram("inference_seconds"), None)
+    found = _with_interval(value, interval, queue.count, names)
     return replace(found, caveats=(OVERLAP, FEW_QUEUED)) if interval is not None and value < 0.5 else found
 
 
 def _mean(s: Subject, name: str) -> Found:
-    h = _phase(s, name)
-    if h.rebuilt_sum:
-        low, high = sum_limits(h)
-        if h.count <= 0:
-            raise Missing("no_traffic", "no request finished in the window", sources=(name,))
-        return Found(
-            None,
-            low / h.count,
-            None if high is None else high / h.count,
-            h.count,
-            (name,),
-            reason="sums are rebuilt from bucket midpoints on this page",
-        )
-    value = ratio(h.sum, h.count, "no request finished in the window", (name,))
-    least, most = mean_interval(h) or (None, None)
-    return Found(value, least, most, h.count, (name,))
+    time = _spent(s, name)
+    if time.count is None:
+        raise Missing("not_exported", f"the page has {name} without a count of requests", sources=time.sources)
+    value = ratio(time.low, time.count, NOTHING, time.sources) if time.count <= 0 else time.low / time.count
+    if not time.exact:
+        most = None if time.high is None else time.high / time.count
+        return Found(None, value, most, time.count, time.sources, reason=time.why)
+    if not s.has(name):
+        return Found(value, count=time.count, sources=time.sources)
+    least, highest = mean_interval(s.histogram(name)) or (None, None)
+    return Found(value, least, highest, time.count, time.sources)
 
 
 @reading(unit="seconds", better="lower")
@@ -226,19 +211,24 @@ def hidden_wait_share(s: Subject) -> Found:
     Tokenization, the input queue and the front end's lag. Above a few percent the front end is worth a look.
     """
     e2e = s.histogram("e2e_seconds")
-    sources = ("e2e_seconds", "queue_seconds", "prefill_seconds", "decode_seconds")
-    inside = sum(_phase(s, name).sum for name in sources[1:])
     if e2e.rebuilt_sum:
-        raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
+        raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=("e2e_seconds",))
+    phases = [_spent(s, name) for name in ("queue_seconds", "prefill_seconds", "decode_seconds")]
+    sources = ("e2e_seconds", *dict.fromkeys(name for p in phases for name in p.sources if name != "e2e_seconds"))
+    if any(p.high is None for p in phases):
+        raise Missing("invalid", next(p.why for p in phases if p.why) or "", sources=sources)
+    # Where decode is what follows the first token, it leaves the wait before that token exactly.
+    inside = sum(p.high or 0.0 for p in phases)
     slack = extrapolation_error(s)
-    if not agree(e2e.count, s.histogram("prefill_seconds").count, max(1.0, e2e.count), slack):
+    prefills = phases[1].count
+    if prefills is not None and not agree(e2e.count, prefills, max(1.0, e2e.count), slack):
         raise Missing(
             "invalid",
-            f"{e2e.count:g} requests in the end-to-end histogram, "
-            f"{s.histogram('prefill_seconds').count:g} in the prefill one: different populations",
+            f"{e2e.count:g} requests in the end-to-end histogram, {prefills:g} in the prefill one: "
+            "different populations",
             sources=sources,
         )
-    value = ratio(e2e.sum - inside, e2e.sum, "no request finished in the window", sources)
+    value = ratio(e2e.sum - inside, e2e.sum, NOTHING, sources)
     if value < 0:
         if not agree(e2e.sum, inside, e2e.count, slack):
             raise Missing(
@@ -257,13 +247,18 @@ def decode_seconds_per_token(s: Subject) -> Found:
     D / (generated tokens of finished requests - finished requests); where those are not on the page,
     sum of the inter-token histogram / (generation tokens - first tokens).
     """
-    if s.has("decode_seconds") and s.has("output_length_tokens"):
-        decode, output = _phase(s, "decode_seconds"), s.histogram("output_length_tokens")
-        sources = ("decode_seconds", "output_length_tokens")
-        if decode.rebuilt_sum or output.rebuilt_sum:
+    timed = s.has("decode_seconds") or "decode_seconds" not in s.engine.quantities
+    if timed and s.has("output_length_tokens"):
+        decode, output = _spent(s, "decode_seconds"), s.histogram("output_length_tokens")
+        sources = (*decode.sources, "output_length_tokens")
+        if output.rebuilt_sum or decode.count is None:
             raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
-        value = ratio(decode.sum, output.sum - decode.count, "no token after a first one", sources)
-        return Found(value, count=output.sum - decode.count, sources=sources)
+        tokens = output.sum - decode.count
+        most = ratio(decode.high or 0.0, tokens, "no token after a first one", sources)
+        if not decode.exact:
+            return Found(None, decode.low / tokens, most, tokens, sources, reason=decode.why)
+        return Found(most, count=tokens, sources=sources)
+    refuse_stream_gaps(s)
     gaps = s.histogram("itl_seconds")
     names = ("itl_seconds", "generation_tokens", "ttft_seconds")
     tokens = s.increase("generation_tokens") - s.histogram("ttft_seconds").count

@@ -40,7 +40,36 @@ def demand(s: Subject) -> tuple[float, tuple[str, ...]]:
         return s.increase("prompt_tokens"), ("prompt_tokens",)
     if s.has("prompt_length_tokens") and not s.histogram("prompt_length_tokens").rebuilt_sum:
         return s.histogram("prompt_length_tokens").sum, ("prompt_length_tokens",)
+    if s.has("computed_tokens"):
+        # An engine that counts what it computed and what it reused, and not their sum.
+        return s.increase("computed_tokens") + s.increase("cached_tokens"), ("computed_tokens", "cached_tokens")
     raise s.missing("prompt_tokens")
+
+
+def live_prompt_tokens(s: Subject) -> tuple[float, tuple[str, ...]]:
+    """Prompt tokens that were worked on in the window, finished or not.
+
+    Raises:
+        Missing: the engine adds prompt tokens only when a request ends.
+    """
+    if s.engine.is_live("prompt_tokens"):
+        return s.increase("prompt_tokens"), ("prompt_tokens",)
+    if s.engine.is_live("prompt_tokens_by_source"):
+        return sum(s.counter("prompt_tokens_by_source").split.values()), ("prompt_tokens_by_source",)
+    raise Missing("not_exported", f"{s.engine.title} adds prompt tokens when a request ends, not before")
+
+
+def live_generated_tokens(s: Subject) -> float:
+    """Tokens generated in the window, also those of requests that have not ended.
+
+    Raises:
+        Missing: the engine adds generated tokens only when a request ends.
+    """
+    if s.engine.is_live("generation_tokens"):
+        return s.increase("generation_tokens")
+    if s.engine.is_live("decoded_tokens"):
+        return s.increase("decoded_tokens") + s.histogram("ttft_seconds").count
+    raise Missing("not_exported", f"{s.engine.title} adds generated tokens when a request ends, not before")
 
 
 def lookups(s: Subject) -> Lookups:
@@ -88,7 +117,7 @@ def _by_source(s: Subject) -> Computed:
     if s.has("recomputed_tokens"):
         computed -= s.increase("recomputed_tokens")
         sources += ("recomputed_tokens",)
-    if s.has("prompt_tokens"):
+    if s.has("prompt_tokens") and s.engine.is_live("prompt_tokens"):
         prompt = s.increase("prompt_tokens")
         sources += ("prompt_tokens",)
     else:
@@ -105,6 +134,30 @@ def external_kv_share(s: Subject) -> float | None:
     split = s.counter("prompt_tokens_by_source").split
     total = sum(split.values())
     return split.get("external_kv_transfer", 0.0) / total if total > 0 else None
+
+
+def _scheduled(s: Subject) -> Computed:
+    split = s.counter("scheduled_prompt_tokens").split
+    return Computed(split.get("local_compute", 0.0), sum(split.values()), "live", ("scheduled_prompt_tokens",))
+
+
+def _nothing_preempted(s: Subject) -> bool:
+    return s.has("preemptions") and s.increase("preemptions") == 0
+
+
+def _counted(s: Subject) -> Computed:
+    """Prompt and cached tokens, or computed and cached ones, counted at the same moment."""
+    prompt, sources = demand(s)
+    cached = s.increase("cached_tokens")
+    population = "live" if s.engine.is_live("cached_tokens") else "finished requests"
+    return Computed(prompt - cached, prompt, population, (*dict.fromkeys((*sources, "cached_tokens")),))
+
+
+def _can_be_counted(s: Subject) -> bool:
+    if not s.has("cached_tokens"):
+        return False
+    whole = "prompt_tokens" if s.has("prompt_tokens") else "computed_tokens"
+    return s.has(whole) and s.engine.is_live(whole) == s.engine.is_live("cached_tokens")
 
 
 def _of_finished(s: Subject) -> Computed:
@@ -145,16 +198,27 @@ def _of_lookups(s: Subject) -> Computed:
 def computed_tokens(s: Subject) -> Computed:
     """Computed prompt tokens by the best source there is.
 
-    (1) by source, live; (2) KV computed by finished requests; (3) prompt minus hits, where look-ups can be
-    believed; a cache that is off computes everything.
+    (1) by source, live; prefill batches, live, where nothing was preempted; (2) KV computed by finished requests;
+    prompt and cached tokens counted at one moment; (3) prompt minus hits, where look-ups can be believed; a cache that
+    is off computes everything.
 
     Raises:
         Missing: from the last source tried.
     """
     if s.has("prompt_tokens_by_source"):
         return _by_source(s)
+    if s.has("scheduled_prompt_tokens") and _nothing_preempted(s):
+        return _scheduled(s)
     if s.has("computed_prompt_length_tokens") and s.has("prompt_length_tokens"):
         return _of_finished(s)
+    if _can_be_counted(s):
+        return _counted(s)
+    if s.has("scheduled_prompt_tokens"):
+        raise Missing(
+            "invalid",
+            "requests may have been preempted: prompts computed again find their own blocks, which count as hits",
+            sources=("scheduled_prompt_tokens",),
+        )
     if cache_is_off(s):
         prompt, sources = demand(s)
         return Computed(prompt, prompt, "the cache is off", (*sources, "cache_config"))
@@ -244,7 +308,10 @@ def query_inflation(s: Subject) -> Found:
 def _tier_share(s: Subject, tier: str, fallback: Callable[[Subject], Found] | None) -> Found:
     if s.has("cached_tokens_by_source"):
         prompt, sources = demand(s)
-        hits = s.counter("cached_tokens_by_source").split.get(tier, 0.0)
+        split = s.counter("cached_tokens_by_source").split
+        if set(split) == {""}:
+            raise Missing("not_exported", "this release counts cached tokens without their tier")
+        hits = split.get(tier, 0.0)
         sources = ("cached_tokens_by_source", *sources)
         return Found(ratio(hits, prompt, NO_PROMPT, sources), count=prompt, sources=sources)
     if fallback is not None:
@@ -301,11 +368,12 @@ def block_size_tokens(s: Subject) -> Found:
             raise Missing("absent", "the cache configuration names no block size; give --block-size N")
         raise s.missing("cache_config")
     caveats = [f"from {setting.source}"]
-    if setting.source == "page":
+    if setting.source == "page" and s.has("cache_config"):
         caveats.append("wrong for hybrid models, whose resolved block is in the boot log only")
+    source = "cache_config" if s.has("cache_config") else "page_size_tokens"
     return Found(
         float(setting.value),
-        sources=("cache_config",) if setting.source == "page" else (),
+        sources=(source,) if setting.source == "page" else (),
         caveats=tuple(caveats),
     )
 
@@ -336,7 +404,7 @@ def below_block_share(s: Subject) -> Found:
 def prompt_per_generated_token(s: Subject) -> Found:
     """Prompt tokens over generated tokens: the demand. No share of time."""
     prompt, sources = demand(s)
-    if sources == ("prompt_tokens",):
+    if sources != ("prompt_length_tokens",):
         generated, names = s.increase("generation_tokens"), ("generation_tokens",)
     else:
         generated, names = s.histogram("output_length_tokens").sum, ("output_length_tokens",)

@@ -17,8 +17,9 @@ Kind = Literal["limit", "query", "passing", "final"]
 
 _LIMIT = re.compile(
     r"too many (samples|points|chunks|series|unique|bytes)|exceeded maximum resolution|would load too many"
-    r"|max(imum)?[ -]?(number of )?(fetched )?(series|chunks|samples|chunk bytes|estimated)|max(Unique|Samples|Points|Memory)"
-    r"|cannot select more than|query timed out|time range exceeds|(exceed|reach)\w*.{0,80}limit|limit.{0,80}(exceed|reach)"
+    r"|max(imum)?[ -]?(number of )?(fetched )?(series|chunks|samples|chunk bytes|estimated)"
+    r"|max(Unique|Samples|Points|Memory)|cannot select more than|query timed out|time range exceeds"
+    r"|(exceed|reach)\w*.{0,80}limit|limit.{0,80}(exceed|reach)"
     r"|query is too (long|large|expensive)|not enough memory",
     re.IGNORECASE,
 )
@@ -60,7 +61,7 @@ def read_error_body(body: str) -> tuple[str, str]:
     try:
         document = json.loads(body)
     except ValueError:
-        found = {name: value for name, value in _FIELD.findall(body)}
+        found = dict(_FIELD.findall(body))
         return found.get("errorType", ""), found.get("error", body if not body.startswith(("<", "{")) else "")
     if not isinstance(document, dict):
         return "", str(document)

@@ -1,0 +1,35 @@
+"""``auditor explain NAME``: what a word in the report means, where its figures come from, and a worked example."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+
+import click
+
+from auditor.cli.writing import write_stdout
+from auditor.model import UsageError
+
+NARROW, WIDE = 60, 100
+
+
+@click.command("explain")
+@click.argument("name")
+def command(name: str) -> int:
+    """Explain an audit, lever, reading, flag, the exit codes, or a word for a state or verdict.
+
+    \b
+    auditor explain time-split
+    auditor explain prefix_hit_share
+    auditor explain exit-codes
+    """
+    from auditor.explaining import explain, known_names, right_name
+
+    right = right_name(name)
+    if right not in known_names():
+        near = difflib.get_close_matches(right, known_names(), 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else "auditor list audits (levers, readings, flags) shows the names"
+        raise UsageError(f"there is nothing called {name!r} to explain; {hint}")
+    width = shutil.get_terminal_size((80, 24)).columns
+    write_stdout(explain(right, width=max(NARROW, min(WIDE, width))))
+    return 0

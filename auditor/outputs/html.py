@@ -1,0 +1,278 @@
+"""One self-contained page: no script, nothing fetched, readable on a telephone and on paper.
+
+The template escapes every value; the policy in the page allows its own style sheet, by hash, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from auditor.outputs import _nights
+from auditor.outputs.charts import (
+    Picture,
+    finish_picture,
+    levers_picture,
+    split_picture,
+    steps_picture,
+)
+from auditor.outputs.charts_time import course_picture, trend_picture
+from auditor.outputs.text import (
+    MARKS,
+    RenderOptions,
+    number,
+    reading_words,
+    safe,
+    safe_sentence,
+    seconds,
+    speedup_range,
+    subject_title,
+)
+
+COLOURS = {"holds": "YES", "broken": "NO", "undecided": "open", "not_applicable": "none", "error": "ERR"}
+RANK = {"error": 0, "broken": 1, "undecided": 3, "holds": 4, "not_applicable": 5}
+LEVER_RANK = {"worth_a_test": 0, "undecided": 1, "not_worth_a_test": 2, "not_applicable": 3}
+LEVER_MARKS = {"worth_a_test": "TRY", "undecided": "?", "not_worth_a_test": "no", "not_applicable": "-"}
+SHOWN_CHANGES = 12
+NO_SENTENCE = frozenset({"identities", "requests_running_at_both_ends", "finish_reasons", "engine_config"})
+
+
+def render(document: Mapping[str, Any], options: RenderOptions) -> str:
+    """The page of a report. Documents of other kinds are shown as their text."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    folder = resources.files("auditor.outputs") / "templates"
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((folder / "report.html.j2").read_text(encoding="utf-8"))
+    page = _page(document) if document.get("kind", "audit") == "audit" else _text_page(document)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return template.render(**page, style=Markup(style), style_hash=digest) + "\n"
+
+
+def _text_page(document: Mapping[str, Any]) -> dict[str, Any]:
+    from auditor.outputs import terminal
+
+    kind = safe(document["kind"])
+    text = terminal.render(document, RenderOptions(width=100))
+    return {
+        "title": f"Premise auditor: {kind}", "lines": [], "text": text, "notes": [], "gate": None, "subjects": [],
+        "foot": safe(document.get("tool", "premise-auditor")),
+    }  # fmt: skip
+
+
+def _page(document: Mapping[str, Any]) -> dict[str, Any]:
+    nights = document.get("nights") or {}
+    title = "Premise auditor: the night" if nights else "Premise auditor: report"
+    foot = f"{safe(document['tool'])}, schema {document['schema']}, exit code {document['exit_code']}"
+    if nights:
+        foot += f", made {_nights.short_time(nights['ran'])} UTC"
+    return {
+        "title": title,
+        "lines": list(_lines(document, nights)),
+        "text": None,
+        "notes": list(_notes(document, nights)),
+        "gate": _gate(document.get("gate")),
+        "subjects": [_subject(document, s, nights, i) for i, s in enumerate(document["subjects"])],
+        "foot": foot,
+    }
+
+
+def _lines(document: Mapping[str, Any], nights: Mapping[str, Any]) -> Iterator[str]:
+    window = document["window"]
+    span = seconds(window["seconds"])
+    when = ""
+    if window["start"] and window["end"]:
+        when = f", {_nights.short_time(window['start'])} to {_nights.short_time(window['end'])} UTC"
+    elif window["end"]:
+        when = f", until {_nights.short_time(window['end'])} UTC"
+    kind = {"lifetime": "one scrape: since the start of the engine"}.get(window["kind"], safe(window["kind"]))
+    yield f"Window: {safe(window.get('source') or window['kind'])} | {kind} | {span}{when}"
+    if window["coverage"] < 1 or window["restarts"]:
+        yield f"Coverage {number(window['coverage'], 'ratio')}, restarts inside the window: {window['restarts']}"
+    if nights:
+        yield _nights.title(nights)[:1].upper() + _nights.title(nights)[1:]
+
+
+def _notes(document: Mapping[str, Any], nights: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for target in document["targets"]:
+        if target["state"] != "measured":
+            text = f"{safe(target['address'])}: {target['state'].replace('_', ' ')}: {safe_sentence(target['reason'] or '')}"
+            yield {"kind": "bad", "text": text}
+    for warning in document["window"].get("warnings", ()):
+        yield {"kind": "", "text": safe_sentence(warning)}
+    for text in _nights.general_notes(nights) if nights else ():
+        yield {"kind": "", "text": text}
+    if not document["subjects"]:
+        yield {"kind": "bad", "text": "No engine was measured, so there is no verdict."}
+
+
+def _gate(gate: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not gate:
+        return None
+    rows = [
+        (
+            MARKS.get(p["verdict"], safe(p["verdict"])), safe(p["name"]), safe_sentence(p["expected"]),
+            safe_sentence(p["found"]), f"{safe(p['file'])}:{p['line']}",
+        )
+        for p in gate["premises"]
+    ]  # fmt: skip
+    return {"verdict": safe(gate["verdict"]), "head": ("", "premise", "expected", "found", "where"), "rows": rows}
+
+
+def _subject(
+    document: Mapping[str, Any], subject: Mapping[str, Any], nights: Mapping[str, Any], index: int
+) -> dict[str, Any]:
+    readings, facts = subject["readings"], subject.get("facts", {})
+    night = _nights.night_of(nights, subject["labels"]) if nights else None
+    name = f"s{index}"
+    done = readings.get("finished_requests", {}).get("value")
+    pictures = [
+        split_picture(readings, f"{name}-split"),
+        finish_picture(facts.get("finish_reasons"), f"{name}-finish"),
+        steps_picture(readings.get("step_tokens", {}), f"{name}-steps"),
+        levers_picture(subject.get("levers", {}), f"{name}-levers"),
+    ]
+    course = subject.get("course") or (document.get("course") if len(document["subjects"]) == 1 else None)
+    if course:
+        pictures.insert(1, course_picture(course, f"{name}-course"))
+    trends = night["trends"] if night else {}
+    drawn = [trend_picture(reading, t, f"{name}-t{i}") for i, (reading, t) in enumerate(trends.items())]
+    return {
+        "title": subject_title(subject["labels"]),
+        "sub": "" if done is None else f"{number(done)} requests finished",
+        "idle": "no_traffic" in subject["flags"],
+        "verdicts": _verdicts(subject),
+        "night": _night(night) if night else None,
+        "notes": [f"settings disagree: {safe_sentence(t)}" for t in facts.get("settings_disagree", ())],
+        "pictures": [_shown(p) for p in pictures if p],
+        "trends": [_shown(p) for p in drawn if p],
+        "levers": _levers(subject.get("levers", {})),
+        "claims": [_claim(c) for c in subject.get("claims", ())],
+        "next": _next(subject),
+        "evidence": [
+            (k, reading_words(r), ", ".join(r.get("from", ())), safe_sentence("; ".join(r.get("caveats", ()))))
+            for k, r in readings.items()
+        ],
+        "settings": _settings(subject),
+        "parts_head": ("target", "rank", "requests", "prompt tokens"),
+        "parts": [_part(p) for p in subject.get("parts", ())],
+        "caveats": _caveats(subject),
+    }
+
+
+def _shown(picture: Picture) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    # The SVG was written by an XML library out of our own drawing; labels in it are escaped.
+    svg = Markup(picture.svg)
+    return {"svg": svg, "caption": picture.caption, "head": picture.head, "rows": picture.rows}
+
+
+def _verdicts(subject: Mapping[str, Any]) -> list[dict[str, str]]:
+    def rank(item: tuple[str, Mapping[str, Any]]) -> tuple[int, int]:
+        return RANK[item[1]["verdict"]], {"problem": 0, "warning": 1}.get(item[1]["severity"], 2)
+
+    return [
+        {
+            "mark": MARKS[v["verdict"]],
+            "colour": COLOURS[v["verdict"]],
+            "question": safe(v.get("question") or name),
+            "summary": safe_sentence(v["summary"]),
+        }
+        for name, v in sorted(subject["audits"].items(), key=rank)
+        if v["verdict"] != "not_applicable"
+    ]
+
+
+def _night(night: Mapping[str, Any]) -> dict[str, Any]:
+    changes = _nights.changes_of(night)
+    rows = []
+    for c in changes[:SHOWN_CHANGES]:
+        low, high = c["band"] or (None, None)
+        nights = c["nights_out"]
+        since = f"{_nights.short_time(c['since'])} ({nights} night{'' if nights == 1 else 's'})"
+        rows.append(
+            (
+                c["verdict"], safe(c["reading"]), _nights.with_unit(c["value"], c["unit"]) + _nights.times_usual(c),
+                f"{number(low, c['unit'])} .. {number(high, c['unit'])} ({c['nights']} nights)",
+                number(c["previous"], c["unit"]), since,
+            )
+        )  # fmt: skip
+    lines = []
+    if len(changes) > SHOWN_CHANGES:
+        lines.append(f"and {len(changes) - SHOWN_CHANGES} more, in the JSON report")
+    traffic = _nights.traffic_words(night)
+    if traffic:
+        lines.append(traffic)
+    if night["events"]:
+        lines.append("Changed since last night: " + "; ".join(safe_sentence(e["summary"]) for e in night["events"]))
+    kind = {"worse": "bad", "same": "good", "better": "good"}.get(night["verdict"], "")
+    return {
+        "verdict": night["verdict"], "kind": kind, "words": _nights.verdict_words(night),
+        "cause": _nights.cause_sentence(night), "rows": rows, "lines": lines,
+    }  # fmt: skip
+
+
+def _levers(levers: Mapping[str, Any]) -> list[Sequence[str]]:
+    listed = sorted(levers.items(), key=lambda item: LEVER_RANK[item[1]["verdict"]])
+    return [
+        (
+            LEVER_MARKS[v["verdict"]], k, speedup_range(v["ceiling_speedup"]),
+            safe_sentence(v.get("summary") or v.get("reason") or ""), safe_sentence("; ".join(v.get("costs", ()))),
+            safe_sentence(v.get("settles") or ""),
+        )
+        for k, v in listed
+        if v["verdict"] != "not_applicable"
+    ]  # fmt: skip
+
+
+def _claim(claim: Mapping[str, Any]) -> Sequence[str]:
+    mark = {True: "YES", False: "NO", None: "?"}[claim["is_what_it_says"]]
+    return mark, f"{safe(claim['claim'])} = {number(claim['value'])}", safe_sentence(claim.get("summary", ""))
+
+
+def _next(subject: Mapping[str, Any]) -> list[str]:
+    broken = [v for v in subject["audits"].values() if v["verdict"] == "broken"]
+    broken.sort(key=lambda v: v["severity"] != "problem")
+    return [safe_sentence(step) for v in broken for step in v["next"][:1]][:5]
+
+
+def _settings(subject: Mapping[str, Any]) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [
+        (k, safe(s["value"]), safe(s["source"])) for k, s in subject.get("settings", {}).items()
+    ]
+    config = subject.get("facts", {}).get("engine_config", {})
+    return rows + [(safe(k), safe(v), "the engine's configuration") for k, v in config.items()]
+
+
+def _part(part: Mapping[str, Any]) -> Sequence[str]:
+    readings = part["readings"]
+
+    def shown(name: str) -> str:
+        return number(readings.get(name, {}).get("value"))
+
+    labels = part["labels"]
+    return safe(labels.get("target")), safe(labels.get("rank")), shown("finished_requests"), shown("prompt_tokens")
+
+
+def _caveats(subject: Mapping[str, Any]) -> list[str]:
+    """What the flags say, and caveats of the readings, each once."""
+    facts = subject.get("facts", {})
+    texts = [
+        safe_sentence(facts[f]) for f in subject["flags"] if isinstance(facts.get(f), str) and f not in NO_SENTENCE
+    ]
+    shown = (
+        "prefill_share",
+        "prefix_hit_share",
+        "length_share",
+        "tokens_per_step",
+        "generation_tokens_per_wall_second",
+    )
+    for name in shown:
+        texts += [safe_sentence(c) for c in subject["readings"].get(name, {}).get("caveats", ())]
+    return list(dict.fromkeys(texts))

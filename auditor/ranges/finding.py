@@ -1,0 +1,176 @@
+"""What a metrics server holds: which engines, under which form of their names, with which labels. Asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from auditor.measures.promql import Scope, over_time
+from auditor.measures.reduce import declared_names
+from auditor.measures.selectors import Matcher, any_of, one_of, selector
+from auditor.measures.targets import LIKELY_CAUSES
+from auditor.measures.vocabulary import Engine, Vocabulary
+from auditor.model import EvidenceError
+from auditor.sources.prometheus import MetricsServer
+
+TARGET_LABELS = (("cluster", "job", "instance"), ("cluster", "namespace", "pod"), ("cluster", "host.name", "host"))
+"""Labels that name a target; the first set whose last label is there is used."""
+REPLICA_LABELS = (
+    "prometheus_replica", "__replica__", "replica", "receive_replica", "thanos_replica", "prometheus", "monitor",
+    "rule_replica",
+)  # fmt: skip
+"""Labels by which pairs of metrics servers mark their copies of one series (Prometheus operator, Thanos, Mimir)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One engine under one form of its names."""
+
+    scope: Scope
+    core: str
+    """A selector of one series for each engine of each target: who was there, and when."""
+    core_names: tuple[str, ...]
+
+
+def find_engines(
+    server: MetricsServer,
+    vocabulary: Vocabulary,
+    *,
+    matchers: tuple[Matcher, ...],
+    by: str,
+    start: float,
+    end: float,
+) -> list[Found]:
+    """Every engine and form that has series in the range.
+
+    Raises:
+        EvidenceError: not one, with what was looked for; an empty answer is no zero.
+    """
+    prefixes = Matcher("__name__", "=~", f"(?:{any_of(vocabulary.prefixes)}).+")
+    names = server.label_values("__name__", selector(None, (prefixes, *matchers)), start, end)
+    found = []
+    routers = []
+    for engine, form, known in _by_form(vocabulary, names):
+        core = _core_names(engine, form, known)
+        if not core:
+            routers.append(form)
+            continue
+        labels = frozenset(server.label_names(selector(None, (one_of("__name__", core[:1]), *matchers)), start, end))
+        scope = Scope(
+            engine=engine,
+            form=form,
+            names=frozenset(known),
+            by=by,
+            matchers=matchers,
+            target_labels=_target_labels(labels),
+            victoria=server.dialect == "victoria",
+            labels=labels | frozenset(_other_labels(server, engine, form, known, matchers, start, end)),
+        )
+        found.append(Found(scope, scope.newest(core, None, lambda s: s), tuple(core)))
+    if not found:
+        raise EvidenceError(_nothing(server, vocabulary, names, matchers, routers))
+    return found
+
+
+def _by_form(vocabulary: Vocabulary, names: Iterable[str]) -> list[tuple[Engine, str, set[str]]]:
+    by_prefix: dict[str, set[str]] = {}
+    for name in names:
+        prefix = next((p for p in vocabulary.prefixes if name.startswith(p)), None)
+        if prefix is not None:
+            by_prefix.setdefault(prefix, set()).add(name)
+    out = []
+    for prefix in sorted(by_prefix):
+        recognised = vocabulary.recognise(by_prefix[prefix])
+        if recognised is not None:
+            out.append((recognised[0], prefix, by_prefix[prefix]))
+    return out
+
+
+def _core_names(engine: Engine, form: str, names: set[str]) -> list[str]:
+    """Names of the counter that tells engines apart: one that every release has, without a split label."""
+    declared = declared_names(engine, form)
+    best: list[tuple[tuple[bool, ...], str, int]] = []
+    for name in names:
+        for declaration, position, piece in declared.get(name, ()):
+            if declaration.kind == "counter" or (declaration.kind == "histogram" and piece == "_count"):
+                worth = (
+                    not declaration.core,
+                    declaration.split is not None or bool(declaration.where) or bool(declaration.one_of),
+                    declaration.population != "live",
+                    declaration.kind != "counter",
+                )
+                best.append((worth, declaration.name, position))
+    if not best:
+        return []
+    chosen = min(best)[1]
+    declaration = engine.quantities[chosen]
+    suffix = "_count" if declaration.kind == "histogram" else ""
+    out = []
+    for canonical in declaration.series:
+        exported = engine.exported(canonical, form) + suffix
+        for name in (exported, exported.removesuffix("_total")):
+            if name in names and name not in out:
+                out.append(name)
+                break
+    return out
+
+
+def _other_labels(
+    server: MetricsServer, engine: Engine, form: str, names: set[str], matchers: tuple[Matcher, ...], start: float,
+    end: float,
+) -> Sequence[str]:  # fmt: skip
+    """Labels of gauges and info series, which counters need not have: pid, configuration, a router's mark."""
+    declared = declared_names(engine, form)
+    wanted = [n for n in names if any(d.kind in ("gauge", "info") for d, _, _ in declared.get(n, ()))]
+    if not wanted:
+        return ()
+    return server.label_names(selector(None, (one_of("__name__", wanted), *matchers)), start, end)
+
+
+def _target_labels(labels: frozenset[str]) -> tuple[str, ...]:
+    for names in TARGET_LABELS:
+        if names[-1] in labels:
+            return tuple(name for name in names if name in labels)
+    return tuple(name for name in ("cluster", "namespace", "job") if name in labels)
+
+
+def find_copies(server: MetricsServer, found: Found, *, seconds: float, end: float) -> tuple[str, ...]:
+    """Replica labels under which one series is stored more than once.
+
+    A label of such a name may also tell real replicas apart; it marks copies only where nothing else does.
+    """
+    labels = found.scope.labels or frozenset()
+    candidates = [name for name in REPLICA_LABELS if name in labels and name not in found.scope.target_labels]
+    copies = []
+    for name in candidates:
+        core = found.scope.newest(found.core_names, None, over_time("last_over_time", seconds))
+        text = (
+            f'label_replace(count({core}), "piece", "all", "", "")\nor\n'
+            f'label_replace(count(count without ({name}) ({core})), "piece", "distinct", "", "")'
+        )
+        rows = {row.labels.get("piece"): row.value for row in server.instant(text, end).rows}
+        if rows.get("all", 0) > rows.get("distinct", 0):
+            copies.append(name)
+    return tuple(copies)
+
+
+def _nothing(
+    server: MetricsServer, vocabulary: Vocabulary, names: Sequence[str], matchers: Sequence[Matcher],
+    routers: Sequence[str],
+) -> str:  # fmt: skip
+    if routers:
+        return (
+            f"{server.address}: only gauges under {', '.join(routers)} in this window, no counters and histograms: "
+            "a router's copy; have the workers scraped"
+        )
+    refusal = vocabulary.refusal(names)
+    if refusal is not None:
+        return f"{server.address}: {refusal.title}: {refusal.reason}"
+    hints = [f"another window, {LIKELY_CAUSES}"]
+    if matchers:
+        hints.insert(0, f"no series with {selector(None, matchers)}")
+    hints.append("a server for several tenants answers so without its tenant header (--header 'X-Scope-OrgID: NAME')")
+    return (
+        f"{server.address}: not one series of a known engine in this window (looked for "
+        f"{', '.join(vocabulary.prefixes)}). Likely: {'; '.join(hints)}"
+    )

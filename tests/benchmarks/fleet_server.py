@@ -1,0 +1,58 @@
+"""A fast loopback server of many targets, in a process of its own: the first GET of a path gives page A, later ones page B.
+
+    python -m tests.benchmarks.fleet_server PORT PAGE_A PAGE_B
+
+Every address of 127.0.0.0/8 answers, so each target is a host of its own. ``GET /stats`` tells how many pages were served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+
+class Fleet:
+    """Serves two bodies; knows which target was asked before."""
+
+    def __init__(self, first: bytes, later: bytes) -> None:
+        self.first, self.later = _response(first), _response(later)
+        self.asked: dict[str, int] = {}
+        self.served = 0
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                path = head.split(b" ", 2)[1]
+                host = writer.get_extra_info("sockname")[0]
+                if path == b"/stats":
+                    writer.write(_response(str(self.served).encode()))
+                    continue
+                key = f"{host}{path.decode('ascii', 'replace')}"
+                before = self.asked.get(key, 0)
+                self.asked[key] = before + 1
+                self.served += 1
+                writer.write(self.later if before % 2 else self.first)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def _response(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def _serve(port: int, first: bytes, later: bytes) -> None:
+    fleet = Fleet(first, later)
+    server = await asyncio.start_server(fleet.talk, "0.0.0.0", port, backlog=1024)
+    print("ready", flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1]), Path(sys.argv[2]).read_bytes(), Path(sys.argv[3]).read_bytes()))
