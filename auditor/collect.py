@@ -6,7 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class Inputs:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options of single sources that nothing else reads."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What a boot log told beside settings."""
 
 
 def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vocabulary | None = None) -> Window:
@@ -50,7 +52,14 @@ def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vo
         UsageError: inputs that do not go together, a file that is not there, pages in the wrong order.
         EvidenceError: a metrics server that could not be asked.
     """
-    vocabulary = vocabulary or load_vocabulary()
+    window = _gather(inputs, say, vocabulary or load_vocabulary())
+    # A saved window brings its own settings; what was said on this command line wins.
+    return replace(
+        window, settings={**window.settings, **inputs.settings}, facts={**window.facts, **inputs.facts}
+    )
+
+
+def _gather(inputs: Inputs, say: Progress, vocabulary: Vocabulary) -> Window:
     _check(inputs)
     if inputs.prometheus is not None:
         return _range(inputs, vocabulary, say)
@@ -207,7 +216,6 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
     """One page of each target: the servers' lives so far. ``body`` is what a single file holds."""
     live = [t for t in inputs.targets if is_address(t)]
     fetched: dict[str, TargetWindow] = {}
-    pages: dict[str, Page] = {}
     moment: float | None = None
     if live:
         from auditor.http import Client
@@ -220,11 +228,8 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
                 fetched[got.address] = (
                     failed_target(got.address, got.failure or "no page")
                     if got.page is None
-                    else _same_as(pages, got.address, got.page)
-                    or build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
+                    else build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
                 )
-                if got.page is not None:
-                    pages.setdefault(got.address, got.page)
     targets = list(fetched.values())
     saved_pages: list[Page] = []
     for path in (t for t in inputs.targets if t not in live):
@@ -245,13 +250,6 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
 
 # --------------------------------------------------------------------------- live servers
 
-
-def _same_as(pages: Mapping[str, Page], address: str, page: Page) -> TargetWindow | None:
-    """A target that is a server already read under another address, which must not be counted twice."""
-    for other, read in pages.items():
-        if other != address and same_server([read, page]):
-            return failed_target(address, f"the same server as {other}: counted once")
-    return None
 
 
 
@@ -274,18 +272,12 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
         _wait(inputs.window_seconds, say)
         second = scrape_all(client, urls, vocabulary.wanted)
     out: list[TargetWindow] = []
-    pages: dict[str, Page] = {}
     spans, starts, ends = [], [], []
     for a, b in zip(first, second, strict=True):
         if a.page is None or b.page is None:
             which = a.failure if a.page is None else f"answered at the start and not at the end: {b.failure}"
             out.append(failed_target(a.address, which or "no page"))
             continue
-        twin = _same_as(pages, a.address, a.page)
-        if twin is not None:
-            out.append(twin)
-            continue
-        pages[a.address] = a.page
         out.append(build_target(a.address, [(a.at, a.page), (b.at, b.page)], vocabulary, saved=False))
         if a.at is not None and b.at is not None:
             spans.append(b.at - a.at)

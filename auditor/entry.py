@@ -58,22 +58,13 @@ def run(argv: list[str]) -> int:
     except Terminated:
         return _say("terminated", TERMINATED)
     except BrokenPipeError:
-        return _earned()
-    except SystemExit as end:
-        # click turns a closed pipe into sys.exit(1), which would say "broken".
-        if isinstance(end.__context__, BrokenPipeError):
-            return _earned()
-        raise
+        from auditor.cli.ending import earned
+
+        return earned()
     except MemoryError:
         return _say("out of memory", INTERNAL)
     except Exception as fault:  # noqa: BLE001  (the last line of defence: every fault gets a code and a sentence)
         return _fault(fault)
-
-
-def _earned() -> int:
-    from auditor.cli.ending import earned
-
-    return earned()
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -87,7 +78,11 @@ def _dispatch(argv: list[str]) -> int:
     from auditor.cli import auditor as program
 
     try:
-        result = program.main(args=argv, prog_name="auditor", standalone_mode=False)
+        if "_AUDITOR_COMPLETE" in os.environ:
+            program.main(args=argv, prog_name="auditor")
+        # Not program.main: it ends a closed pipe with sys.exit(1), which would say that a premise is broken.
+        with program.make_context("auditor", list(argv)) as context:
+            result = program.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.exceptions.Abort:
@@ -96,8 +91,8 @@ def _dispatch(argv: list[str]) -> int:
         error.show()
         return USAGE
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        hint = f" (auditor {context.info_name} --help)" if context is not None and context.parent else ""
+        where = getattr(error, "ctx", None)
+        hint = f" (auditor {where.info_name} --help)" if where is not None and where.parent else ""
         return _say(f"{error.format_message()}{hint}", USAGE)
     return result if isinstance(result, int) else 0
 

@@ -18,6 +18,7 @@ from auditor.levers import load_levers
 from auditor.measures.examples import example_subject
 from auditor.measures.flags import ELSEWHERE, FLAGS, flag_text
 from auditor.measures.readings import READINGS
+from auditor.measures.sheet import form_lines, quantity_rows
 from auditor.measures.vocabulary import Engine, load_vocabulary
 from auditor.model import Example, Options
 from auditor.outputs.text import reading_words
@@ -63,6 +64,7 @@ VERDICTS: Mapping[str, str] = {
 def known_names() -> tuple[str, ...]:
     """Everything that can be explained."""
     names = [*load_audits(), *load_levers(), *READINGS, *FLAGS, *ELSEWHERE, "exit-codes", *STATES, *VERDICTS]
+    names += [engine.name for engine in load_vocabulary().engines]
     return tuple(dict.fromkeys(names))
 
 
@@ -114,6 +116,9 @@ def _sections(name: str) -> Iterator[Section]:
         yield f"{name}: the state of a reading", [STATES[name]]
     if name in VERDICTS:
         yield f"{name}: a verdict", [VERDICTS[name]]
+    for engine in load_vocabulary().engines:
+        if engine.name == name:
+            yield from _engine(engine)
 
 
 def _paragraphs(docstring: str | None) -> list[str]:
@@ -168,6 +173,9 @@ def _reading(name: str) -> Iterator[Section]:
         yield "", [f"Judged by: {', '.join(used)}. A metrics server's query for it: auditor queries {name}"]
     behind = quantities_behind(name)
     yield from _series(behind)
+    notes = [f"  {e.title}: {e.notes[name]}" for e in load_vocabulary().engines if name in e.notes]
+    if notes:
+        yield "BEWARE", notes
     for example in _examples(preferred=used):
         reading = example_subject(example, Options()).read(name)
         if reading.has_value or reading.state == "bounded":
@@ -215,6 +223,28 @@ def _figures(value: Any) -> str:
     return f"{value:,g}"
 
 
+# --------------------------------------------------------------------------- engines
+
+
+def _engine(engine: Engine) -> Iterator[Section]:
+    runs = "alone: seated streams stand still" if engine.prefill_runs == "alone" else "in the same steps as decode"
+    yield f"{engine.name}: an engine, {engine.title} {engine.releases}. It runs prefill {runs}.", []
+    yield "NAMES ON A PAGE", [f"  {line}" for line in form_lines(engine)]
+    lines: list[str] = []
+    for row in quantity_rows(engine):
+        lines.append(f"  {row.name}: {row.series}: {row.counts}")
+        lines += [f"      caveat: {text}" for text in row.caveats]
+        lines += [f"      where it is missing: {row.missing}"] if row.missing else []
+    yield "QUANTITIES AND THEIR SERIES", lines
+    for heading, table in (
+        ("WHAT IT DOES NOT EXPORT", engine.holes),
+        ("BEWARE", engine.notes),
+        ("NOT COMPARED WITH OTHER ENGINES", engine.differs),
+    ):
+        if table:
+            yield heading, [f"  {name}: {text}" for name, text in table.items()]
+
+
 # --------------------------------------------------------------------------- series behind a reading
 
 
@@ -222,6 +252,7 @@ def _series(quantities: Sequence[str]) -> Iterator[Section]:
     """What stands on the pages of each engine, and what its figures count."""
     for engine in load_vocabulary().engines:
         lines = [line for name in quantities if name in engine.quantities for line in _declared(engine, name)]
+        lines += [f"  none for {name}: {engine.holes[name]}" for name in quantities if name in engine.holes]
         if lines:
             yield f"SERIES ({engine.title})", lines
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from auditor.log_batches import batch_findings
 from auditor.model import Gauge, LogEvidence, Part, Quantity, Slice
 
 if TYPE_CHECKING:
@@ -16,18 +15,13 @@ if TYPE_CHECKING:
 
 MISSING = "a log does not carry it; scrape /metrics"
 ROLLING = (
-    "a log's figures are rolling averages over about ten seconds, not counters: no split, no truncation, no cache verdict"
+    "a log's figures are rolling averages over about ten seconds, not counters: no split, no truncation, "
+    "no cache verdict"
 )
 GENERATION_RATE, PROMPT_RATE = "reported_generation_rate", "reported_prompt_rate"
 GAUGES = {"running_requests": "running", "waiting_requests": "waiting", "kv_usage": "kv_usage"}
 MOST_SLICES = 500
 """More points than this show nothing that fewer would not."""
-
-
-@dataclass(frozen=True)
-class _Batches:
-    words: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 def name_of(path: str) -> str:
@@ -75,7 +69,7 @@ def _part(
             quantities[quantity] = gauge
     all_stale = rolling is not None and rolling.live_lines == 0
     words = _words(scan, name, rolling, batches, all_stale)
-    extra = _batch_findings(scan, batches)
+    extra = batch_findings(scan, batches)
     restarts = sum(records[0].line < boot.line < records[-1].line for boot in scan.boots if boot.source in name)
     return Part(
         target=target,
@@ -278,53 +272,3 @@ def _figures(
     out["preemptions"] = scan.figures.preemptions
     out["stale"] = [fact.to_json() for fact in scan.figures.facts]
     return out
-
-
-# --------------------------------------------------------------------------- batches
-
-
-def _batch_findings(scan: LogScan, batches: BatchFigures | None) -> _Batches:
-    if batches is None or not batches.seconds:
-        return _Batches()
-    draft = next((b.settings["speculative_tokens"].value for b in reversed(scan.boots)
-                  if "speculative_tokens" in b.settings), 0)  # fmt: skip
-    return batch_words(
-        prefill_batches=batches.prefill_batches,
-        decode_batches=batches.decode_batches,
-        seconds=batches.seconds,
-        running=batches.running_max,
-        speculative=bool(draft) or any(r.accept_length for r in scan.figures.records),
-    )
-
-
-def batch_words(
-    *, prefill_batches: int, decode_batches: tuple[int, int], seconds: float, running: int | None, speculative: bool
-) -> _Batches:
-    """Whether decode is starved by a scheduler that puts prefill first, in words and figures."""
-    from auditor.planning.scheduling import read_decode_batches
-
-    low, high = sorted(decode_batches)
-    if low <= 0 or seconds <= 0:
-        return _Batches()  # not one decode batch is sure: nothing to divide by
-    found = read_decode_batches(
-        prefill_batches=prefill_batches,
-        decode_batches=(low, high),
-        window_seconds=seconds,
-        running=running,
-        speculative=speculative,
-    )
-    if found.cause is None:
-        return _Batches(figures={"decode": found.to_json()})
-    (least, most), (short, long) = found.share, found.interval_seconds
-    times = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    share = f"{100 * least:.1f}" if f"{100 * least:.1f}" == f"{100 * most:.1f}" else f"{100 * least:.1f} to {100 * most:.1f}"
-    gap = f"{short:.1f}" if f"{short:.1f}" == f"{long:.1f}" else f"{short:.1f} to {long:.1f}"
-    sentence = (
-        f"{prefill_batches:,} prefill and {times} decode batches in {seconds:,.0f} s: decode is {share} % of batches, one "
-        f"every {gap} s. {'. '.join(_capital(a) for a in found.advice)}"
-    )
-    return _Batches({"prefill_first_scheduling": sentence}, {"decode": found.to_json()})
-
-
-def _capital(text: str) -> str:
-    return re.sub(r"^[a-z]", lambda m: m[0].upper(), text)

@@ -59,7 +59,7 @@ def _read(target: str, *, alone: bool) -> LogScan | Mapping[str, Any] | None:
     head = _head(target, alone=alone)
     if head is None or not head.strip() or _is_page(head):
         return None
-    if head.lstrip().startswith((b"{", b"[")) and not _is_json_line(head):
+    if head.lstrip().startswith(b"{") and not _is_json_line(head):
         return _batch_counts(target) if target != STDIN else None
     scan = scan_log(target)
     # Standard input cannot be read twice: what is neither page nor JSON ends here, with a reason.
@@ -142,11 +142,9 @@ def log_window(
 def _target(path: str, scan: LogScan, known_engines: frozenset[str]) -> TargetWindow:
     name = "standard input" if path == STDIN else path
     if scan.is_empty:
-        return failed_target(name, f"neither a page nor an engine's log: {scan.lines:,} lines and none of them is known")
+        return failed_target(name, "neither a page nor an engine's log: no line of it is known")
     if not scan.figures.lines:
-        return failed_target(
-            name, f"a boot log without running lines ({len(scan.boots)} boots): auditor boots {name_of(path)} reads it"
-        )
+        return failed_target(name, f"a boot log without running lines: auditor boots {name_of(path)} reads it")
     engine = "sglang" if scan.figures.batches else "vllm"
     if engine not in known_engines:
         return failed_target(name, f"{engine} has no declarations in this release")
@@ -221,7 +219,7 @@ def _number(path: str, counts: Mapping[str, Any], *names: str) -> float:
 
 
 def _counts_target(path: str, counts: Mapping[str, Any]) -> TargetWindow:
-    from auditor.log_parts import batch_words
+    from auditor.log_batches import batch_words
 
     low = _number(path, counts, "decode_batches_low", "decode_batches")
     high = _number(path, counts, "decode_batches_high", "decode_batches")

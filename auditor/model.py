@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 SCHEMA = 1
 
@@ -62,19 +62,63 @@ class Sample(NamedTuple):
     value: float
 
 
+SeriesKey = tuple[str, Labels]
+"""Name and labels of one series."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesKeys:
+    """The series of a page or a target without their values: what like engines share.
+
+    ``memo`` keeps what was worked out from the keys alone, so that a fleet of like engines pays for it once.
+    """
+
+    keys: tuple[SeriesKey, ...]
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PageShape(SeriesKeys):
+    """All of an exposition page but its numbers."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    helps: Mapping[str, str] = field(default_factory=dict)
+    samples_read: int = 0
+    names_read: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True)
 class Page:
     """One exposition page: the wanted samples, and what was said about their families."""
 
-    samples: tuple[Sample, ...]
-    kinds: Mapping[str, str]
-    """Family name as written in its TYPE line -> counter, gauge, histogram, summary, info, unknown."""
-    helps: Mapping[str, str]
-    """Family name -> HELP text (needed where a unit stands only there)."""
-    samples_read: int
-    """All sample lines of the page, wanted or not."""
-    names_read: frozenset[str]
-    """The names of all samples of the page, wanted or not."""
+    shape: PageShape
+    values: tuple[float, ...]
+    """One number for each of the shape's keys. NaN and infinity may be among them."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The wanted samples, made at each call."""
+        return tuple(Sample(name, labels, v) for (name, labels), v in zip(self.shape.keys, self.values, strict=True))
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Family name as written in its TYPE line -> counter, gauge, histogram, summary, info, unknown."""
+        return self.shape.kinds
+
+    @property
+    def helps(self) -> Mapping[str, str]:
+        """Family name -> HELP text (needed where a unit stands only there)."""
+        return self.shape.helps
+
+    @property
+    def samples_read(self) -> int:
+        """All sample lines of the page, wanted or not."""
+        return self.shape.samples_read
+
+    @property
+    def names_read(self) -> frozenset[str]:
+        """The names of all samples of the page, wanted or not."""
+        return self.shape.names_read
 
 
 # --------------------------------------------------------------------------- windows
@@ -87,6 +131,50 @@ class Series:
     name: str
     labels: Labels
     values: tuple[float | None, ...]
+
+
+class SeriesTable(Sequence[Series]):
+    """The series of one target side by side: shared keys, and one column of values a page."""
+
+    __slots__ = ("columns", "is_complete", "shared")
+
+    def __init__(self, shared: SeriesKeys, columns: Sequence[Sequence[float | None]]) -> None:
+        self.shared = shared
+        self.columns = tuple(columns)
+        self.is_complete = not any(None in column for column in self.columns)
+        """No series is missing on any page."""
+
+    @classmethod
+    def of(cls, series: Iterable[Series]) -> SeriesTable:
+        listed = list(series)
+        keys = SeriesKeys(tuple((s.name, s.labels) for s in listed))
+        return cls(keys, tuple(zip(*(s.values for s in listed), strict=True)))
+
+    def __len__(self) -> int:
+        return len(self.shared.keys)
+
+    @overload
+    def __getitem__(self, index: int) -> Series: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Series, ...]: ...
+    def __getitem__(self, index: int | slice) -> Series | tuple[Series, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        name, labels = self.shared.keys[index]
+        return Series(name, labels, tuple(column[index] for column in self.columns))
+
+    def __iter__(self) -> Iterator[Series]:
+        rows = zip(*self.columns, strict=True) if self.columns else iter([()] * len(self))
+        for (name, labels), values in zip(self.shared.keys, rows, strict=True):
+            yield Series(name, labels, values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"SeriesTable({list(self)!r})"
 
 
 @dataclass(frozen=True)
@@ -104,11 +192,16 @@ class TargetWindow:
     """The prefix under which this target exports its engine's names, for example ``vllm:``."""
     helps: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
-    series: tuple[Series, ...] = ()
+    series: Sequence[Series] = ()
     parts: tuple[Part, ...] = ()
     samples_read: int = 0
     coverage: float = 1.0
     """Share of the window that this target's pages or samples cover."""
+
+    @property
+    def table(self) -> SeriesTable:
+        """The series as one table."""
+        return self.series if isinstance(self.series, SeriesTable) else SeriesTable.of(self.series)
 
 
 @dataclass(frozen=True)
@@ -508,6 +601,8 @@ class Report:
     kind: str = "audit"
     course: Mapping[str, Any] | None = None
     gate: Mapping[str, Any] | None = None
+    fleet: Mapping[str, Any] | None = None
+    """Several engines side by side: the readings that mean the same on all of them."""
 
     def to_json(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -522,6 +617,8 @@ class Report:
             out["course"] = dict(self.course)
         if self.gate is not None:
             out["gate"] = dict(self.gate)
+        if self.fleet is not None:
+            out["fleet"] = dict(self.fleet)
         out["exit_code"] = self.exit_code
         return out
 

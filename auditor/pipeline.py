@@ -13,6 +13,7 @@ from auditor.measures.claims import check_claims
 from auditor.measures.course import course_of
 from auditor.measures.engine_facts import engine_facts
 from auditor.measures.flags import find_flags
+from auditor.measures.fleet import compare_engines
 from auditor.measures.identities import identities, running_at_both_ends
 from auditor.measures.readings import READINGS
 from auditor.measures.readings.distributions import slo_share
@@ -58,6 +59,7 @@ def audit_window(
         subjects=subjects,
         tool=TOOL,
         course=courses[0] if len(courses) == 1 else None,
+        fleet=compare_engines(subjects, vocabulary),
     )
     return report.with_exit_code(0 if any(_was_measured(s) for s in subjects) else 3)
 

@@ -26,7 +26,14 @@ def premises_schema_file() -> Files:
     return {"docs/premises.schema.json": json.dumps(premises_schema(known_names()), indent=2) + "\n"}
 
 
-GENERATED: tuple[Callable[[], Files], ...] = (premises_schema_file,)
+def engines_page_file() -> Files:
+    """What each engine and release gives, from which series, and the holes."""
+    from tests.engines.engines_page import engines_page
+
+    return engines_page()
+
+
+GENERATED: tuple[Callable[[], Files], ...] = (engines_page_file, premises_schema_file)
 
 
 def differences() -> Iterator[tuple[Path, str, str]]:
@@ -52,7 +59,9 @@ def main() -> int:
             print(f"{name}: written")
             continue
         print(f"{name}: out of date; run: python -m tests.generated", file=sys.stderr)
-        lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "committed", "generated", lineterm="", n=1)
+        lines = difflib.unified_diff(
+            found.splitlines(), wanted.splitlines(), "committed", "generated", lineterm="", n=1
+        )
         print("\n".join(list(lines)[:40]), file=sys.stderr)
     return 1 if check and stale else 0
 

@@ -13,7 +13,9 @@ def test_every_generated_file_is_up_to_date() -> None:
     assert [str(path.relative_to(generated.ROOT)) for path, _, _ in generated.differences()] == []
 
 
-def test_a_difference_is_found_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_found_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(generated, "ROOT", tmp_path)
     monkeypatch.setattr(generated, "GENERATED", (lambda: {"docs/a.txt": "new\n"},))
     monkeypatch.setattr("sys.argv", ["generated", "--check"])

@@ -100,6 +100,8 @@ def _judge_log(readings: Readings) -> tuple[VerdictWord, str]:
 def _tokens(readings: Readings) -> str:
     made, rate = readings.value("generation_tokens"), readings.value("generation_tokens_per_wall_second")
     if made is None:
+        if rate is not None:
+            return f"{shown(rate)} tokens a second, by its log"
         prompt = readings.value("prompt_tokens")
         return "no count of generated tokens" if prompt is None else f"{shown(prompt)} prompt tokens"
     return f"{shown(made)} tokens" + ("" if rate is None else f" ({shown(rate)} a second)")

@@ -84,6 +84,8 @@ def audit(readings: Readings, options: Options) -> Verdict:
 def _judge(readings: Readings, share: float | None, options: Options) -> tuple[VerdictWord, str]:
     if readings.has_flag("prefill_node"):
         return "broken", f"a prefill node: {readings.facts['prefill_node']}"
+    if readings.has_flag("decode_node") and not share:
+        return "broken", f"a decode node: {readings.facts['decode_node']}"
     if "external_kv_share" not in readings.facts:
         return "not_applicable", "the page has no prompt tokens by source"
     if share is None:

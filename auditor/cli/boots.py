@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @click.command("boots")
 @click.argument("logs", nargs=-1, metavar="LOG...")
-@option("--predict", multiple=True, metavar="NAME=N", help="What would this leave? budget=12288, context=35000, memory=0.92; repeatable.")
+@option(
+    "--predict",
+    multiple=True,
+    metavar="NAME=N",
+    help="What would this leave? budget=12288, context=35000, memory=0.92; repeatable.",
+)
 @writing_options
 def command(logs: tuple[str, ...], predict: tuple[str, ...], **values: Any) -> int:
     """Read boot logs: token pools, refusals, what a setting cost, what it would cost.
@@ -28,7 +33,7 @@ def command(logs: tuple[str, ...], predict: tuple[str, ...], **values: Any) -> i
     \b
     auditor boots boot-8192.log boot-16384.log --predict budget=12288
     kubectl logs deploy/vllm | auditor boots -
-    """  # noqa: D301
+    """
     from auditor.engine_logs import scan_log
     from auditor.pipeline import TOOL
     from auditor.planning.documents import make_boots_document
@@ -38,7 +43,7 @@ def command(logs: tuple[str, ...], predict: tuple[str, ...], **values: Any) -> i
         raise UsageError("no log given: a file with an engine's start-up lines, or - for standard input")
     if logs.count("-") > 1:
         raise UsageError("- stands for standard input and can be read once")
-    predictions = [parse_prediction(text) for text in predict]
+    predictions = list(dict.fromkeys(parse_prediction(text) for text in predict))
     scans = [scan_log(path) for path in dict.fromkeys(logs)]
     boots = [boot for scan in scans for boot in scan.boots]
     notes = [note for scan in scans for note in _notes(scan)]
@@ -55,7 +60,7 @@ def _notes(scan: LogScan) -> list[str]:
     if scan.cut:
         out.append(f"{name}: {scan.cut}")
     if scan.is_empty:
-        out.append(f"{name}: no engine's log line among its {scan.lines:,} lines")
+        out.append(f"{name}: no line of it is a known engine's")
     elif not scan.boots:
         out.append(
             f"{name}: running lines only, no boot: the start of the log is missing. auditor audit reads running lines"

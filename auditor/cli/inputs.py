@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import DURATION, option, read_settings
+from auditor.cli.options import DURATION, option, read_boot_facts, read_settings
 from auditor.model import UsageError
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def read_inputs(values: Mapping[str, Any]) -> Inputs:
         transport=read_transport(values),
         settings=read_settings(values),
         extra={"by": values.get("by", "model")},
+        facts=read_boot_facts(values),
     )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from auditor.model import Options, Setting, UsageError
+
+if TYPE_CHECKING:
+    from auditor.engine_logs import LogScan
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -152,13 +156,45 @@ def read_settings(values: Mapping[str, Any]) -> dict[str, Setting]:
     """Settings given by options and by a boot log, each with its source."""
     out: dict[str, Setting] = {}
     if values.get("boot_log"):
-        from auditor.engine_logs import settings_in_force
-
-        out.update(settings_in_force(values["boot_log"]))
+        out.update(scan_boot_log(values["boot_log"]).settings)
     for name in SETTINGS:
         value = values.get(name)
         if value is not None:
             out[name] = Setting(value, "flag")
+    return out
+
+
+@lru_cache(maxsize=1)
+def scan_boot_log(path: str) -> LogScan:
+    """The log of --boot-log, read once: settings and what its boots cost both come from it."""
+    from auditor.engine_logs import scan_log
+
+    return scan_log(path)
+
+
+def read_boot_facts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the log of --boot-log tells beside settings.
+
+    ``boot_effects``: what a setting did to the pool between its boots, in sentences. ``log_hit_rate``: the last prefix
+    cache hit rate it printed, which is no reading.
+    """
+    if not values.get("boot_log"):
+        return {}
+    from auditor.planning.effects import find_effects
+
+    scan = scan_boot_log(values["boot_log"])
+    out: dict[str, Any] = {}
+    judged = {
+        "effect": "",
+        "within_spread": ", no more than repeated boots differ",
+        "spread_unknown": "; nothing was booted twice, so the spread is not known",
+    }
+    effects = [e for e in find_effects(scan.boots)[0] if e.pool_change is not None]
+    if effects:
+        out["boot_effects"] = [e.sentence() + judged[e.verdict] for e in effects]
+    rates = [f.hit_rate for f in scan.figures.engines.values() if f.hit_rate is not None]
+    if rates:
+        out["log_hit_rate"] = rates[-1]
     return out
 
 

@@ -21,19 +21,49 @@ FROM_SETTING = {"draft_tokens": "speculative_tokens"}
 
 
 @click.command("step")
-@option("--budget", type=click.IntRange(1), metavar="N", help="Tokens of a step: max_num_batched_tokens, chunked-prefill-size.")
+@option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Tokens of a step: max_num_batched_tokens, chunked-prefill-size.",
+)
 @option("--seats", type=click.IntRange(1), metavar="N", help="Requests that decode at once: max_num_seqs.")
-@option("--draft-tokens", type=click.IntRange(0), metavar="K", help="Draft tokens of speculative decoding; 0 by default.")
+@option(
+    "--draft-tokens", type=click.IntRange(0), metavar="K", help="Draft tokens of speculative decoding; 0 by default."
+)
 @option("--prompt", type=click.IntRange(1), metavar="N", help="Length of the prompt that is asked about, in tokens.")
 @option("--threshold", type=click.IntRange(0), metavar="N", help="long_prefill_token_threshold; 0 is off.")
 @option("--context", type=click.IntRange(1), metavar="N", help="max_model_len.")
 @option("--block-size", type=click.IntRange(1), metavar="N", help="Tokens in a KV block: what a full repeat can hit.")
-@option("--ms-per-prompt-token", type=click.FloatRange(0, min_open=True), metavar="X", help="Engine time of one prompt token.")
-@option("--ms-per-output-token", type=click.FloatRange(0, min_open=True), metavar="X", help="Time of one output token of a request.")
-@option("--output-tokens", type=click.IntRange(1), metavar="N", help="Length of the answer: the request's own split, and the demand.")
-@option("--sweep", metavar="N,N,...", help="Several budgets side by side; the smallest that does not starve prefill is marked.")
+@option(
+    "--ms-per-prompt-token",
+    type=click.FloatRange(0, min_open=True),
+    metavar="X",
+    help="Engine time of one prompt token.",
+)
+@option(
+    "--ms-per-output-token",
+    type=click.FloatRange(0, min_open=True),
+    metavar="X",
+    help="Time of one output token of a request.",
+)
+@option(
+    "--output-tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Length of the answer: the request's own split, and the demand.",
+)
+@option(
+    "--sweep",
+    metavar="N,N,...",
+    help="Several budgets side by side; the smallest that does not starve prefill is marked.",
+)
 @option("--from", "from_", metavar="TARGET", help="Take settings and costs from a page, a saved window or a report.")
-@option("--engine", type=click.Choice(["vllm", "sglang"]), help="vllm: decode first (default). sglang: a prefill batch runs alone.")
+@option(
+    "--engine",
+    type=click.Choice(["vllm", "sglang"]),
+    help="vllm: decode first (default). sglang: a prefill batch runs alone.",
+)
 @transport_options
 @writing_options
 def command(**values: Any) -> int:
@@ -47,10 +77,10 @@ def command(**values: Any) -> int:
     auditor step --budget 8192 --seats 8 --draft-tokens 4 --prompt 32768 --ms-per-prompt-token 0.49
     auditor step --sweep 2048,4096,8192 --seats 32 --prompt 8000 --output-tokens 400
     auditor step --from report.json --sweep 2048,8192 --prompt 38000 --output-tokens 700
-    """  # noqa: D301
+    """
     from auditor.pipeline import TOOL
     from auditor.planning.documents import make_step_document
-    from auditor.planning.step import StepQuestion, project_request, sweep_budgets
+    from auditor.planning.step import StepQuestion, plan_step, project_request, sweep_budgets
 
     known = _known_from(values) if values["from_"] else _Known()
     settings = _settings(values, known)
@@ -70,7 +100,7 @@ def command(**values: Any) -> int:
         engine=values["engine"] or known.engine,
         cost_is_upper=cost is None and known.ms_per_prompt_token is not None,
     )
-    rows = sweep_budgets(question, budgets)
+    rows = sweep_budgets(question, budgets) if values["sweep"] else (plan_step(question, budgets[0]),)
     own_decode = values["ms_per_output_token"]
     split = None
     if question.prompt is not None:
@@ -125,7 +155,9 @@ def _known_from(values: Mapping[str, Any]) -> _Known:
         raise EvidenceError(f"--from {known.name}: no engine was measured ({reasons or 'no target'})")
     if len(subjects) > 1:
         named = "; ".join(", ".join(f"{k} {v}" for k, v in s["labels"].items()) for s in subjects)
-        raise UsageError(f"--from {known.name}: {len(subjects)} subjects ({named}); give a page or report of one of them")
+        raise UsageError(
+            f"--from {known.name}: {len(subjects)} subjects ({named}); give a page or report of one of them"
+        )
     subject = subjects[0]
     known.settings = {name: Setting(s["value"], s["source"]) for name, s in subject["settings"].items()}
     if subject["labels"].get("engine") == "sglang":

@@ -36,11 +36,13 @@ def write_results(document: Mapping[str, Any], values: Mapping[str, Any]) -> int
     Raises:
         UsageError: an unknown format, before anything is written.
     """
-    from auditor.outputs import load_outputs
+    from auditor.outputs import check_form, load_outputs
     from auditor.outputs.text import RenderOptions
 
     outputs = load_outputs()
     stdout_format, files = check_outputs(values)
+    for name in (stdout_format, *(name for name, _ in files)):
+        check_form(str(document.get("kind", "audit")), name)
     code = earn(int(document.get("exit_code", 0)))
     plain = RenderOptions(width=100, colour=False, show_all=bool(values.get("show_all")))
     for name, path in files:

@@ -178,7 +178,7 @@ class FigureReader:
             facts.extend(state.stale)
             engines[name] = _summed(name, state)
         return LogFigures(
-            records=tuple(self.records),
+            records=self._kept(),
             every=self.every,
             lines=self.lines,
             engines=engines,
@@ -186,6 +186,13 @@ class FigureReader:
             preemptions=self.preempted_total + self.preempted_more if self.saw_preemptions else None,
             facts=tuple(sorted(facts, key=lambda fact: fact.first_line)[:100]),
         )
+
+    def _kept(self) -> tuple[RunningRecord, ...]:
+        """The thinned records, and each engine's last one: the end of a log is the end of its window."""
+        lines = {record.line for record in self.records}
+        ends = [state.last for state in self.engines.values() if state.last is not None] + self._ends[-1:]
+        added = [record for record in ends if record.line not in lines][:MOST_RECORDS]
+        return tuple(sorted([*self.records, *added], key=lambda record: record.line))
 
     def _batches(self, interval: int) -> BatchFigures | None:
         if not (self._prefill or self._decode):

@@ -75,7 +75,9 @@ def decide_limits(
     found = number_words(number, name)
     low = -math.inf if number.low is None else number.low
     high = math.inf if number.high is None else number.high
-    wrong = low > limits.high or high < limits.low
+    # Observations of a bucket lie above its lower edge, so a percentile whose low end is the limit itself is past it.
+    is_past = low >= limits.high if at in QUANTILES and low > 0 else low > limits.high
+    wrong = is_past or high < limits.low
     right = low >= limits.low and high <= limits.high
     events = _events(number, name, traffic)
     enough = events >= min_requests

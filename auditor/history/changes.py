@@ -11,6 +11,27 @@ from auditor.history.events import Event, likely_causes
 from auditor.history.series import Point
 from auditor.model import utc_text
 
+FOLLOW_TRAFFIC = frozenset(
+    {
+        "prefill_seconds", "decode_seconds", "queue_seconds", "finished_requests", "first_tokens", "user_requests",
+        "sequences", "finished_prompt_tokens", "finished_generation_tokens", "prompt_tokens", "generation_tokens",
+        "computed_prompt_tokens", "cached_prompt_tokens", "steps", "min_steps", "prompt_tokens_per_wall_second",
+        "generation_tokens_per_wall_second", "naive_rate_error", "achieved_tflops_per_gpu",
+        "achieved_read_gbytes_per_second",
+    }
+)  # fmt: skip
+"""Sums and rates over the wall clock: they follow the traffic, which is judged on its own."""
+LAST_MOMENT = frozenset(
+    {
+        "running_requests", "waiting_requests", "waiting_deferred_share", "kv_usage", "kv_usage_max",
+        "kv_tokens_per_running_request", "unmatched_first_tokens", "unmatched_first_token_share",
+        "unfinished_prompt_tokens", "unfinished_prompt_share",
+    }
+)  # fmt: skip
+"""What happened to run when the window ended or began: one glance says nothing of a night."""
+NOT_JUDGED = FOLLOW_TRAFFIC | LAST_MOMENT
+"""Kept and shown as trends, and not compared."""
+
 ChangeVerdict = Literal["worse", "better", "changed", "same", "undecided"]
 SMALLEST_SHARE = 0.002
 """A share that moved by less is the same, however quiet its nights were."""
@@ -125,6 +146,8 @@ def judge_all(
     nothing: tuple[Point | None, ...] = (None,) * nights
     out = []
     for name, point in tonight.items():
+        if name in NOT_JUDGED:
+            continue
         change = judge(
             name, point, earlier.get(name, nothing), unit=units[name], better=better.get(name), min_nights=min_nights
         )

@@ -14,7 +14,10 @@ from auditor.model import utc_text
 EventKind = Literal["setting", "pool", "version", "exports", "restart"]
 RANK: Mapping[str, int] = {"setting": 0, "pool": 1, "version": 2, "exports": 3, "restart": 4}
 """The more it explains by itself the earlier it is named: every change of a setting brings a restart."""
-POOL = frozenset({"kv_pool_tokens", "max_model_len"})
+POOL = frozenset(
+    {"kv_pool_tokens", "max_model_len", "kv_cache_size_tokens", "kv_cache_max_concurrency", "num_gpu_blocks"}
+)
+"""What an engine works out at boot from its settings: an effect, named after them."""
 SHOWN_NAMES = 6
 
 
@@ -80,10 +83,10 @@ def _between(before: float, old: Mapping[str, str], at: float, new: Mapping[str,
             out += _exports(before, a or "", at, b or "")
         elif name in ("engine version", "setting engine_version"):
             out.append(Event("version", "engine version", a, b, before, at))
-        elif name in POOL:
-            out.append(Event("pool", name, a, b, before, at))
         elif kind == "config" and (a is None or b is None):
             (appeared if a is None else vanished).append(rest)
+        elif (rest or name) in POOL:
+            out.append(Event("pool", rest or name, a, b, before, at))
         elif kind in ("config", "setting"):
             out.append(Event("setting", rest, a, b, before, at))
     for word, names in (("now has", appeared), ("no longer has", vanished)):

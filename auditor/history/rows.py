@@ -72,7 +72,9 @@ def fact_rows(document: Mapping[str, Any], subject: Mapping[str, Any]) -> Iterat
         if value is not None:
             yield name, _plain(value)
     yield "not exported", " ".join(sorted(k for k, r in subject["readings"].items() if r["state"] == "not_exported"))
-    versions = sorted({str(t["version"]) for t in document.get("targets", ()) if t.get("version")})
+    own = facts.get("targets")
+    seen = [t for t in document.get("targets", ()) if t.get("version") and (own is None or t["address"] in own)]
+    versions = sorted({str(t["version"]) for t in seen})
     if versions:
         yield "engine version", ", ".join(versions)
 

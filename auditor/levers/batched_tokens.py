@@ -18,6 +18,7 @@ from auditor.levers.ceilings import (
     build,
     decide,
     exact,
+    none_gains,
     not_applicable,
     number_setting,
     prefill_ceiling,
@@ -54,24 +55,25 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="not_worth_a_test",
-            summary=f"one seat, and the threshold caps its chunk at {threshold:g}: a budget above that only costs KV pool",
+            summary=f"one seat, its chunk capped at {threshold:g} by the threshold: a larger budget only costs KV pool",
             ceiling=exact(1.0, 1.0),
             touches=TOUCHES,
             costs=_costs(readings),
         )
     ceiling = prefill_ceiling(readings)
-    notes = [prefill_words(readings, ceiling)]
+    word = decide(ceiling.at_99, options)
+    notes = [none_gains(ceiling)] if word == "not_worth_a_test" else []
     full = readings.get("full_step_share")
     if full is not None and full.high is not None and full.high < 0.01 and budget is not None:
-        notes.append(f"at most {full.high:.1%} of steps used the whole budget: raising it changes nothing, try lower")
+        notes.append(f"at most {full.high:.1%} of steps used the whole budget: not higher, if anything lower")
     elif capped:
         notes.append(f"chunks of one prompt stay at {threshold:g} (threshold) whatever the budget")
     tried = settled(readings, ID, ("budget",))
     if tried:
         notes.append(tried)
-    word = decide(ceiling.at_99, options)
-    if word == "worth_a_test":
+    if word != "not_worth_a_test":
         notes.append("the smallest budget that does not starve prefill wins")
+        notes.append(prefill_words(ceiling, readings))
     return build(
         ID,
         verdict=word,

@@ -96,23 +96,21 @@ def range_words(pair: Range) -> str:
     return f"{times(low)} to {times(high)}"
 
 
-def plain_prefill(readings: Readings) -> float | None:
-    """1 / (1 - prefill_share): the arithmetic everybody does. Neither end of anything."""
+def prefill_words(ceiling: Ceiling, readings: Readings) -> str:
+    """The range of free prefill in a few words, for a summary; the plain arithmetic where there is no range."""
+    if ceiling.at_99 != UNKNOWN:
+        return f"free prefill: {range_words(ceiling.shown)}"
     share = readings.value("prefill_share")
-    return None if share is None or share >= 1 else 1 / (1 - share)
-
-
-def prefill_words(readings: Readings, ceiling: Ceiling) -> str:
-    """The sentence about free prefill, with the plain arithmetic beside it where that misleads."""
-    plain = plain_prefill(readings)
-    aside = "" if plain is None else f" (the plain arithmetic says {times(plain)})"
-    if ceiling.at_99 == UNKNOWN:
-        return f"no ceiling: {ceiling.reason}{aside}"
-    return f"free prefill would gain {range_words(ceiling.shown)}{aside}"
+    if share is None or share >= 1:
+        return "no ceiling"
+    plain = f"free prefill {times(1 / (1 - share))}, prefill twice as fast {times(1 / (1 - share / 2))}"
+    return f"no ceiling; plain arithmetic, which is neither end: {plain}"
 
 
 def what_bounds(readings: Readings, ceiling: Ceiling) -> str:
     """What would settle an undecided prefill lever, cheapest first."""
+    if ceiling.at_99 == UNKNOWN and "preempt" not in (ceiling.reason or ""):
+        return "an A/B, or a page with gap and length histograms"
     steps: list[str] = []
     if "budget" not in readings.settings:
         steps.append("--budget N")
@@ -122,9 +120,8 @@ def what_bounds(readings: Readings, ceiling: Ceiling) -> str:
     if ceiling.reason and "length of the window" in ceiling.reason:
         steps.append("--seconds N")
     if readings.window_kind != "series":
-        steps.append("a series of scrapes with quiet moments")
-    steps.append("finer inter-token buckets, or an A/B")
-    return ", ".join(steps)
+        steps.append("a series of scrapes")
+    return ", ".join([*steps, "finer gap buckets, or an A/B"])
 
 
 def prefill_elsewhere(readings: Readings) -> str | None:
@@ -132,6 +129,11 @@ def prefill_elsewhere(readings: Readings) -> str | None:
     if readings.has_flag("decode_node"):
         return "a decode node: its prompts are prefilled elsewhere"
     return None
+
+
+def none_gains(ceiling: Ceiling) -> str:
+    """Why a prefill lever is not worth a test: the number that makes it useless."""
+    return f"even free prefill would gain {range_words(ceiling.at_99)}"
 
 
 def engine_of(readings: Readings) -> str:
@@ -210,7 +212,5 @@ def kv_peak(readings: Readings) -> float | None:
         if waiting is not None and (waiting.value or waiting.extra.get("max")):
             return None
     running = readings.get("running_requests")
-    seen = running is not None and (
-        bool(running.value) or bool(running.extra.get("max")) or bool(peak)
-    )
+    seen = running is not None and (bool(running.value) or bool(running.extra.get("max")) or bool(peak))
     return peak if seen and peak else None

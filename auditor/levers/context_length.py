@@ -16,7 +16,10 @@ from auditor.levers.ceilings import build, exact, kv_peak
 from auditor.model import Lever, Options, Readings
 
 ID = "context-length"
-COSTS = ("shorter: long requests are refused or cut", "longer: must fit the pool at boot, or the engine refuses to start")
+COSTS = (
+    "shorter: long requests are refused or cut",
+    "longer: must fit the pool at boot, or the engine refuses to start",
+)
 NEEDS = ("kv_usage_peak", "preemptions_per_request")
 
 
@@ -26,7 +29,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="undecided",
-            summary="the KV pool limits, but a shorter context does not reliably free it: compare token pools at boot",
+            summary="the KV pool limits, but a shorter context does not reliably free it",
             costs=COSTS,
             needs=NEEDS,
             settles="two boots, pools in tokens (auditor plan), before any load test",
@@ -36,10 +39,10 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="undecided",
-            summary="no page shows how full the KV pool got",
+            summary="how full the KV pool got is on no page",
             costs=COSTS,
             needs=NEEDS,
-            settles="a window with scrapes while requests run",
+            settles="scrapes while requests run",
             reason="KV use unknown",
         )
     if peak >= 0.95:
@@ -55,7 +58,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     return build(
         ID,
         verdict="not_worth_a_test",
-        summary=f"KV pool {peak:.0%} full at most: more or less context changes no speed",
+        summary=f"KV pool {peak:.0%} full at most",
         ceiling=exact(1.0, 1.0),
         costs=COSTS,
         needs=NEEDS,

@@ -23,7 +23,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="undecided",
-            summary=f"{fact}: the pool limits, so this is the first of the memory levers to try",
+            summary=f"{fact}: first of the memory levers to try",
             touches=("preemptions", "waiting requests", "evicted prefixes"),
             costs=COSTS,
             needs=NEEDS,
@@ -35,12 +35,12 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="undecided",
-            summary="no page shows how full the KV pool got"
+            summary="how full the KV pool got is on no page"
             if peak is None
             else f"the KV pool was {peak:.0%} full, and nothing waited or was preempted",
             costs=COSTS,
             needs=NEEDS,
-            settles="a window with scrapes while requests run",
+            settles="scrapes while requests run",
             reason="KV use unknown" if peak is None else "near the pool's limit",
         )
     return build(

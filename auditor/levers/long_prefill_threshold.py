@@ -6,8 +6,7 @@ steps that long prompts stretch. It moves chunks about, so it cannot gain more t
 What it costs: long prompts take more steps, so their first token comes later. A threshold above the context is refused
 at boot. SGLang has no such setting.
 
-When it is not worth a test: the threshold is not below the budget and prompts fit one step anyway, or the ceiling is
-below --worth.
+When it is not worth a test: the ceiling is below --worth.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from auditor.levers.ceilings import (
     build,
     decide,
     engine_of,
-    exact,
+    none_gains,
     not_applicable,
     number_setting,
     prefill_ceiling,
@@ -29,7 +28,10 @@ from auditor.model import Lever, Options, Readings
 
 ID = "long-prefill-threshold"
 HAVE_IT = frozenset({"vllm"})
-COSTS = ("long prompts take more steps, so their first token comes later", "a threshold above the context is refused at boot")
+COSTS = (
+    "long prompts take more steps, so their first token comes later",
+    "a threshold above the context is refused at boot",
+)
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -40,22 +42,16 @@ def lever(readings: Readings, options: Options) -> Lever:
     if elsewhere is not None:
         return not_applicable(ID, elsewhere)
     budget, threshold = number_setting(readings, "budget"), number_setting(readings, "threshold")
-    longest = _longest_prompt(readings)
-    if budget is not None and not threshold and longest is not None and longest <= budget:
-        return build(
-            ID,
-            verdict="not_worth_a_test",
-            summary=f"no prompt was longer than {longest:g} tokens, so none needs a second step of {budget:g}; "
-            "a cap would only delay them",
-            ceiling=exact(1.0, 1.0),
-            costs=COSTS,
-            needs=("prompt_length_tokens",),
-        )
     ceiling = prefill_ceiling(readings)
     word = decide(ceiling.at_99, options)
-    text = prefill_words(readings, ceiling)
-    if threshold and budget is not None:
-        text += f"; chunks are min({budget:g}, {threshold:g}) = {min(budget, threshold):g} now"
+    if word == "not_worth_a_test":
+        text = none_gains(ceiling)
+    elif threshold and budget is not None:
+        text = f"a chunk is min({budget:g}, {threshold:g}) = {min(budget, threshold):g} now"
+    else:
+        text = "caps what one long prompt takes of a step"
+    if word != "not_worth_a_test":
+        text += f"; {prefill_words(ceiling, readings)}"
     return build(
         ID,
         verdict=word,
@@ -68,12 +64,3 @@ def lever(readings: Readings, options: Options) -> Lever:
         if word == "worth_a_test"
         else what_bounds(readings, ceiling),
     )
-
-
-def _longest_prompt(readings: Readings) -> float | None:
-    """Upper edge of the bucket with the longest finished prompt, where the distribution tells."""
-    lengths = readings.get("prompt_length_tokens")
-    if lengths is None:
-        return None
-    highest = lengths.extra.get("highest")
-    return float(highest) if isinstance(highest, int | float) else None

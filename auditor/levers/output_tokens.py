@@ -33,16 +33,16 @@ def lever(readings: Readings, options: Options) -> Lever:
             settles="a window with finished requests",
             reason=(share.reason if share is not None else None) or "decode time unknown",
         )
-    plain = None if share.value >= 1 else 1 / (1 - share.value)
-    half = 1 / (1 - share.value / 2)
-    text = f"decode is {share.value:.1%} of request time; answers half as long: {times(half)} by plain arithmetic"
-    mean = readings.value("output_length_tokens")
+    half = f"half as long: {times(1 / (1 - share.value / 2))}, plain arithmetic"
+    plain = []
+    mean, cut = readings.value("output_length_tokens"), readings.value("length_share")
     if mean is not None:
-        text += f" (mean {mean:.0f} tokens"
-        cut = readings.value("length_share")
-        text += f", {cut:.0%} cut: their real length is hidden)" if cut is not None and cut >= 0.1 else ")"
-    text += "; reasoning mode multiplies output" if share.value >= 0.5 else ""
-    del plain
+        plain.append(f"mean {mean:.0f} tokens")
+    if cut is not None and cut >= 0.1:
+        plain.append(f"{cut:.0%} are cut, so their real length is hidden")
+    if share.value >= 0.5:
+        plain.insert(0, "ask this first: a reasoning mode multiplies output")
+    text = "; ".join([f"decode is {share.value:.1%} of request time ({half})", *plain])
     return build(
         ID,
         verdict=decide((1.0, None), options),
@@ -51,5 +51,5 @@ def lever(readings: Readings, options: Options) -> Lever:
         touches=("decode time", "batch size"),
         costs=COSTS,
         needs=NEEDS,
-        settles="the same requests with reasoning off or a lower max_tokens",
+        settles="the same requests with reasoning off",
     )

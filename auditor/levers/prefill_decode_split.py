@@ -14,6 +14,7 @@ from auditor.levers.ceilings import (
     PREFILL_NEEDS,
     build,
     decide,
+    none_gains,
     not_applicable,
     prefill_ceiling,
     prefill_elsewhere,
@@ -33,7 +34,9 @@ def lever(readings: Readings, options: Options) -> Lever:
     return build(
         ID,
         verdict=word,
-        summary=f"{prefill_words(readings, ceiling)}; a split gains less, and needs more accelerators",
+        summary=none_gains(ceiling)
+        if word == "not_worth_a_test"
+        else f"gains less than free prefill and needs more accelerators; {prefill_words(ceiling, readings)}",
         ceiling=ceiling,
         touches=("gaps that share steps with prefill", "prefill time"),
         costs=("a second set of accelerators", "a KV transfer for every prompt"),

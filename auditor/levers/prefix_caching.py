@@ -16,6 +16,7 @@ from auditor.levers.ceilings import (
     build,
     decide,
     exact,
+    none_gains,
     not_applicable,
     prefill_ceiling,
     prefill_elsewhere,
@@ -38,7 +39,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="not_worth_a_test",
-            summary=f"every prompt is shorter than one block{'' if block is None else f' of {block:g} tokens'}: none can hit",
+            summary="every prompt is shorter than one block" + ("" if block is None else f" of {block:g} tokens"),
             ceiling=exact(1.0, 1.0),
             costs=COSTS,
             needs=("below_block_share",),
@@ -48,7 +49,9 @@ def lever(readings: Readings, options: Options) -> Lever:
     return build(
         ID,
         verdict=word,
-        summary=f"{_action(readings)}; {prefill_words(readings, ceiling)}",
+        summary=f"{none_gains(ceiling)}; {_action(readings)}"
+        if word == "not_worth_a_test"
+        else f"{_action(readings)}; {prefill_words(ceiling, readings)}",
         ceiling=ceiling,
         touches=("computed prompt tokens", "gaps that share steps with prefill"),
         costs=COSTS,
@@ -70,9 +73,9 @@ def _is_on(readings: Readings) -> bool | None:
 def _action(readings: Readings) -> str:
     on, share = _is_on(readings), readings.value("prefix_hit_share")
     if on is False:
-        return "it is off: switch it on, as far as prompts share their beginning"
+        return "off: switch it on, as far as prompts share their beginning"
     if readings.has_flag("nothing_shared"):
-        return "on, and no prompt shares a block with another: look at what differs at their beginning"
+        return "on, and no two prompts share a block: look at what differs at their start"
     if readings.has_flag("below_block_floor"):
         return "on, but most prompts are shorter than one block"
     if readings.has_flag("lookups_contradict_computed"):
@@ -82,8 +85,8 @@ def _action(readings: Readings) -> str:
     if share is None:
         return "on; repair reuse"
     if share > 0.9:
-        return f"on, {share:.1%} of prompt tokens hit (a hit share is no speed-up): little reuse left to repair"
-    return f"on, {share:.1%} of prompt tokens hit: repair reuse, not switch on"
+        return f"on, {share:.1%} of prompt tokens hit: little reuse left to repair (hits are no speed-up)"
+    return f"on, {share:.1%} of prompt tokens hit: repair reuse"
 
 
 def _settles(readings: Readings) -> str:

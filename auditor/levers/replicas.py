@@ -38,7 +38,8 @@ def lever(readings: Readings, options: Options) -> Lever:
         notes.append(f"the busiest engine gets {skew:.2f} times the mean: even out routing first")
     if waits is not None:
         notes.append(f"waiting is {waits:.1%} of queue + service")
-    notes.append("what a smaller batch gains is not on one page")
+    if not notes:
+        notes.append("what a smaller batch gains is on no single page")
     return build(
         ID,
         verdict="undecided",
@@ -46,6 +47,6 @@ def lever(readings: Readings, options: Options) -> Lever:
         touches=("queue time", "batch size", "steps shared with prefill"),
         costs=COSTS,
         needs=NEEDS,
-        settles="send half of the traffic away for ten minutes and audit both windows (auditor compare)",
+        settles="half the traffic for ten minutes, then auditor compare",
         reason="a page shows one load only",
     )

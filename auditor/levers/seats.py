@@ -24,7 +24,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         return build(
             ID,
             verdict="not_worth_a_test",
-            summary="the KV pool limits, not the seats: more seats mean more preemptions; fewer may even help",
+            summary="the KV pool limits: more seats mean more preemptions; fewer may even help",
             ceiling=exact(1.0, 1.0),
             costs=COSTS,
             needs=NEEDS,
@@ -44,9 +44,9 @@ def lever(readings: Readings, options: Options) -> Lever:
     ceiling = exact(1.0, high, None if high is not None else "all of the time is waiting")
     word = decide(ceiling.at_99, options)
     if word == "not_worth_a_test":
-        text = f"waiting is {queue.value:.1%} of queue + service: nobody is short of a seat"
+        text = f"waiting is {queue.value:.1%} of queue + service"
     else:
-        text = f"waiting is {queue.value:.1%} of queue + service; more seats shorten that, and make gaps longer"
+        text = f"waiting is {queue.value:.1%} of queue + service; more seats shorten that and make gaps longer"
     return build(
         ID,
         verdict=word,
@@ -55,5 +55,5 @@ def lever(readings: Readings, options: Options) -> Lever:
         touches=("queue time",),
         costs=COSTS,
         needs=NEEDS,
-        settles="" if word == "not_worth_a_test" else "an A/B at twice the seats: queue must fall more than gaps grow",
+        settles="" if word == "not_worth_a_test" else "an A/B at twice the seats",
     )

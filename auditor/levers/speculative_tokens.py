@@ -11,7 +11,7 @@ When it is not worth a test: never said from one page; only an A/B at the usual 
 
 from __future__ import annotations
 
-from auditor.levers.ceilings import build, not_applicable
+from auditor.levers.ceilings import build, not_applicable, number_setting
 from auditor.model import Lever, Options, Readings
 
 ID = "speculative-tokens"
@@ -31,13 +31,16 @@ def lever(readings: Readings, options: Options) -> Lever:
         reading = readings.get("tokens_per_draft_step")
         off = reading is None or reading.state == "not_exported"
         text = "no drafter runs" if off else "no draft step in the window"
+        if readings.has_flag("log_only"):
+            drafts = number_setting(readings, "speculative_tokens")
+            text = "no line shows what a drafter gains" if drafts != 0 else "no drafter runs, by the boot log"
         return build(
             ID,
             verdict="undecided",
-            summary=f"{text}{with_batch}; the gain depends on acceptance and batch size, which no page tells beforehand",
+            summary=f"{text}{with_batch}; what it would gain depends on acceptance and batch size",
             costs=COSTS,
             needs=NEEDS,
-            settles="a trial with 2 to 4 draft tokens at the usual batch size",
+            settles="a trial at the usual batch size",
             reason="not known before a drafter has run",
         )
     text = f"{tokens:.3g} tokens per draft step{with_batch}"
@@ -51,6 +54,6 @@ def lever(readings: Readings, options: Options) -> Lever:
         touches=("steps per answer", "tokens per step"),
         costs=COSTS,
         needs=NEEDS,
-        settles="an A/B with fewer draft tokens and with none, at the usual batch size",
+        settles="an A/B with fewer draft tokens and with none",
         reason="the cost of a verified token is on no page",
     )

@@ -14,11 +14,15 @@ COURSE = (
 
 
 def course_of(subject: Subject) -> dict[str, Any] | None:
-    """Times at which slices end, and readings of each slice; None without slices. Missing values are null."""
+    """Times at which slices end, and readings of each slice; None without slices. Missing values are null.
+
+    Where only the pages' distance is known (``--every``), and not the day, the times are null as well.
+    """
     if len(subject.slices) < 2:
         return None
+    dated = subject.window.start is not None
     out: dict[str, Any] = {
-        "times": [utc_text(s.window.end) for s in subject.slices],
+        "times": [utc_text(s.window.end) if dated else None for s in subject.slices],
         "readings": {name: [s.read(name).value for s in subject.slices] for name in COURSE},
     }
     if subject.window.kind == "range":

@@ -16,8 +16,8 @@ COPIES = frozenset({"engine", "pid", "dp_rank", "tp_rank", "pp_rank", "moe_ep_ra
 
 
 def engine_facts(s: Subject) -> dict[str, Any]:
-    """``finish_reasons`` (requests by reason), ``engine_config`` and ``process_started``, each where it is known."""
-    out: dict[str, Any] = {}
+    """``targets`` by address; ``finish_reasons``, ``engine_config`` and ``process_started``, each where it is known."""
+    out: dict[str, Any] = {"targets": sorted({p.target for p in s.parts})}
     try:
         reasons = {k: v for k, v in s.counter("finished_requests").split.items() if k}
     except Missing:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from auditor.measures.readings.agreement import agree, extrapolation_error
+from auditor.measures.readings.registry import IMPOSSIBLE, READINGS
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.steps import (
     exceeds_budget,
@@ -308,9 +309,10 @@ def impossible_share(s: Subject) -> str | None:
     contradiction = impossible_time(s)
     if contradiction is not None:
         return contradiction
-    reading = s.read("prefix_hit_share")
-    if reading.state == "invalid" and reading.reason and "cannot be" in reading.reason:
-        return reading.reason
+    for name, declared in READINGS.items():
+        reading = s.read(name) if declared.is_share else None
+        if reading is not None and reading.reason and ("cannot be" in reading.reason or IMPOSSIBLE in reading.reason):
+            return f"{name}: {reading.reason}"
     return None
 
 
@@ -373,7 +375,8 @@ def kv_bound(s: Subject) -> str | None:
     waiting = s.gauge("waiting_requests") if s.has("waiting_requests") else None
     queued = (waiting.high if series else waiting.last) if waiting else 0.0
     if usage is not None and usage >= 0.95 and (preempted > 0 or (queued or 0) > 0):
-        return f"KV use {usage:.0%} with {queued or 0:g} waiting and {preempted:g} preemptions"
+        seen = f" and {preempted:g} preemptions" if s.has("preemptions") else ""
+        return f"KV use {usage:.0%} with {queued or 0:g} waiting{seen}"
     return None
 
 
@@ -393,17 +396,21 @@ def rolling_hit_rate(s: Subject) -> str | None:
     figures = [p.log.figures for p in s.parts if p.log is not None]
     printed = [f["hit_rate"] for f in figures if f.get("hit_rate") is not None]
     rate = printed[-1] if printed else s.window.facts.get("log_hit_rate")
-    if not isinstance(rate, int | float):
+    if not isinstance(rate, int | float) or rate <= 0:
         return None
     preempted = max((f.get("preemptions") or 0 for f in figures), default=0)
     if s.has("preemptions"):
         preempted = max(preempted, s.increase("preemptions"))
     settles = "prompt_tokens_by_source (local_cache_hit) or request_prefill_kv_computed_tokens of a page settles it"
-    text = f"the log prints a prefix cache hit rate of {100 * rate:.1f} %, over recent requests and not over this window: not used"
+    text = (
+        f"the log prints a prefix cache hit rate of {100 * rate:.1f} %, over recent requests and not over this window: "
+        "not used"
+    )
     if preempted > 0:
         return (
-            f"{text}. preemptions>0: {preempted:g} requests were preempted, and many releases count what a resumed request "
-            f"finds of its own as hits, so this is not reuse in the workload. {settles}, or a window without preemptions"
+            f"{text}. preemptions>0: {preempted:g} requests were preempted, and many releases count what a resumed "
+            "request finds of its own as hits, so this is not reuse in the workload. "
+            f"{settles}, or a window without preemptions"
         )
     return f"{text}. {settles}"
 

@@ -205,7 +205,7 @@ class _Builder:
                     points.pieces[""] = bare
             newest = min(positions)
             forms[name] = self.engine.exported(declaration.series[newest], self.target.form)
-            flaw = _bad_value(declaration, positions[newest])
+            flaw = _bad_value(declaration, positions[newest]) or self._vanished(forms[name], positions[newest])
             if flaw:
                 flaws[name] = flaw
                 continue
@@ -246,6 +246,12 @@ class _Builder:
                 found[tuple(kv for kv in s.labels if kv[0] not in self.engine.copy_labels)].append(s.values[-1])
         most = max(found.values(), key=len, default=[])
         return (len(most), max(sum(v > 0 for v in values) for values in found.values())) if len(most) > 1 else None
+
+    def _vanished(self, name: str, points: _Points) -> str | None:
+        """A name of an earlier page that the last one lacks: its increase is not 0, it is unknown."""
+        if self.form.sparse_counters or any(s.values[-1] is not None for p in points.pieces.values() for s in p):
+            return None
+        return f"{name} is on an earlier page and not on the last one"
 
     def _restarted(self, page: int) -> bool:
         return any(flags[page] for flags in self.lives.restarted.values())
@@ -526,7 +532,7 @@ def _bad_value(declaration: Declaration, points: _Points) -> str | None:
                     return f"{s.name} is infinite on the page"
                 if v < 0:
                     return f"{s.name} is negative on the page ({v:g})"
-                if v > LARGEST:
+                if v > LARGEST or 0 < v < 1 / LARGEST:
                     return f"{s.name} is {v:g} on the page: no engine counts that far"
     return None
 

@@ -89,10 +89,7 @@ class Subject:
                 merge_quantities(found, self.engine.quantities.get(name)) if found else self._not_yet(name)
             )
         merged = self._merged[name]
-        flaw = next((p.flaws[name] for p in self.parts if name in p.flaws), None)
-        if flaw is not None:
-            raise Missing("invalid", flaw, sources=(name,))
-        if merged is None:
+        if merged is None or any(name in p.flaws for p in self.parts):
             raise self.missing(name)
         return merged
 
@@ -114,7 +111,10 @@ class Subject:
         return bool(found) and all(isinstance(q, Counter) and q.at_end == 0 for q in found)
 
     def missing(self, name: str) -> Missing:
-        """Why this quantity is on no page of the subject."""
+        """Why this quantity is on no page of the subject, or why it cannot be used."""
+        flaw = next((p.flaws[name] for p in self.parts if name in p.flaws), None)
+        if flaw is not None:
+            return Missing("invalid", flaw, sources=(name,))
         if self.of_log:
             return Missing("not_exported", next(p.log.missing for p in self.parts if p.log is not None))
         declaration = self.engine.quantities.get(name)
@@ -125,7 +125,10 @@ class Subject:
             return Missing("absent", f"{shown} should be on the page and is not")
         if declaration.core:
             return Missing("not_exported", f"no {shown} on the page, which leaves out series that never moved")
-        return Missing("not_exported", f"no {shown} on the page: {declaration.missing or 'not in this release'}")
+        why = declaration.missing or "not in this release"
+        if self.sparse and declaration.kind == "counter":
+            why += ", or it never moved: this form of the page leaves such counters out"
+        return Missing("not_exported", f"no {shown} on the page: {why}")
 
     @property
     def of_log(self) -> bool:

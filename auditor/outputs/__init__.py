@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
+from auditor.model import UsageError
 from auditor.outputs.text import RenderOptions
 
 HELPERS = {"text"}
+NO_FORM = frozenset((kind, name) for kind in ("boots", "step", "compare") for name in ("junit", "github"))
+"""Kinds of document that a format has no form for: no boot and no sum passes or fails."""
 
 
 class Output(Protocol):
@@ -29,6 +32,12 @@ class _Lazy:
 
     def render(self, document: Mapping[str, Any], options: RenderOptions) -> str | bytes:
         return cast(Output, importlib.import_module(self._module)).render(document, options)
+
+
+def check_form(kind: str, name: str) -> None:
+    """Raise UsageError where a format has no form for a kind of document."""
+    if (kind, name) in NO_FORM:
+        raise UsageError(f"{name} has no form for a {kind} document; json, markdown, html and prometheus have")
 
 
 @lru_cache(maxsize=1)

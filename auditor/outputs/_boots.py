@@ -99,8 +99,8 @@ def prediction_text(found: Mapping[str, Any]) -> str:
 
 
 def repeat_text(group: Mapping[str, Any]) -> str:
-    """``2 boots: pools 1,110,893 and 1,085,106 tokens, 2.3 % apart; their GiB 30.1 % apart``."""
-    pools = " and ".join(number(p) for p in group["pools"])
+    """``2 boots: pools 1,110,893, 1,085,106 tokens, 2.3 % apart; their GiB 30.1 % apart``."""
+    pools = ", ".join(number(p) for p in group["pools"])
     text = f"{group['boots']} boots of one configuration: pools {pools} tokens"
     if group["pool_spread"] is not None:
         text += f", {percent(group['pool_spread'])} apart"

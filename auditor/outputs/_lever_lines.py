@@ -28,7 +28,9 @@ def lever_lines(subject: Mapping[str, Any], *, show_all: bool = False) -> tuple[
         for name, lever in subject.get("levers", {}).items()
         if show_all or lever["verdict"] != "not_applicable"
     }
-    ranked = sorted(levers.items(), key=lambda item: (RANK[item[1]["verdict"]], -gain(item[1])))
+    ranked = sorted(
+        levers.items(), key=lambda item: (RANK[item[1]["verdict"]], -gain(item[1]), item[0] in CHUNKS, item[0])
+    )
     return _prefill_sentence(subject, levers), list(_lines(ranked, show_all))
 
 
@@ -44,7 +46,12 @@ def _prefill_sentence(subject: Mapping[str, Any], levers: Mapping[str, Any]) -> 
     reading = subject["readings"].get(STRETCH, {})
     if reading.get("sentence"):
         return safe_sentence(reading["sentence"])
-    return safe_sentence(f"No ceiling for prefill levers: {reading.get('reason') or 'it was not read'}")
+    text = f"No ceiling for prefill levers: {reading.get('reason') or 'it was not read'}."
+    share = subject["readings"].get("prefill_share", {}).get("value")
+    if share is not None and share < 1:
+        free, twice = 1 / (1 - share), 1 / (1 - share / 2)
+        text += f" Plain arithmetic, which is neither end: free prefill {free:.3g}x, twice as fast {twice:.3g}x."
+    return safe_sentence(text)
 
 
 def _lines(ranked: list[tuple[str, Mapping[str, Any]]], show_all: bool) -> Iterator[Line]:
@@ -56,7 +63,7 @@ def _lines(ranked: list[tuple[str, Mapping[str, Any]]], show_all: bool) -> Itera
         if not show_all:
             names = [n for n, other in ranked if _together(name, lever, n, other)] or [name]
         done.update(names)
-        yield Line(MARKS[lever["verdict"]], ", ".join(names), safe_sentence(_text(lever, grouped=len(names) > 1)))
+        yield Line(MARKS[lever["verdict"]], "\n".join(names), safe_sentence(_text(lever, grouped=len(names) > 1)))
 
 
 def _together(name: str, lever: Mapping[str, Any], other_name: str, other: Mapping[str, Any]) -> bool:
@@ -77,6 +84,7 @@ def _text(lever: Mapping[str, Any], *, grouped: bool) -> str:
         return f"{first}; {rest}" if rest else first
     if lever["verdict"] == "not_worth_a_test":
         bounds = lever["ceiling_speedup"]
-        return first if bounds == [1.0, 1.0] or STRETCH in lever["needs"] else f"{speedup_range(bounds)}: {first}"
+        nothing = bounds[1] is None or bounds[1] < 1.005 or STRETCH in lever["needs"]
+        return first if nothing else f"{speedup_range(bounds)}: {first}"
     settles = lever.get("settles")
     return f"{first}; to decide: {settles}" if settles else first

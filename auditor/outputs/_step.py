@@ -29,12 +29,7 @@ def draw(console: Console, document: Mapping[str, Any], options: RenderOptions) 
         marked = row["smallest_that_does_not_starve"] and len(rows) > 1
         table.add_row(*(Text(c, style="green" if marked else "") for c in cells(row, document)))
     console.print(table)
-    if asked["prompt"] is not None:
-        console.print(
-            "prefill: room beside decode; steps and TTFT: alone / with all seats taken; "
-            + ("freeze: every stream stands still" if asked["engine"] == "sglang" else "gap: what every stream waits"),
-            style="dim",
-        )
+    console.print(_legend(heads), style="dim")
     if len(rows) > 1:
         _bars(console, document)
     _lines(console, document, options)
@@ -70,6 +65,21 @@ def heads_of(document: Mapping[str, Any]) -> list[str]:
     if any(row["reachable_hit_tokens"] is not None for row in document["rows"]):
         heads.append("hit reach")
     return [*heads, ""]
+
+
+def _legend(heads: list[str]) -> str:
+    """What the columns mean, of those that are there."""
+    pairs = [head for head in ("steps", "TTFT") if head in heads]
+    words = ["prefill: room beside decode"]
+    if pairs:
+        words.append(f"{' and '.join(pairs)}: alone / with all seats taken")
+    if "gap" in heads:
+        words.append("gap: what every stream waits")
+    if "freeze" in heads:
+        words.append("freeze: every stream stands still")
+    if "hit reach" in heads:
+        words.append("hit reach: most tokens of a full repeat that the cache can give")
+    return "; ".join(words)
 
 
 def cells(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
@@ -120,15 +130,16 @@ def split_text(split: Mapping[str, Any]) -> str:
 def bar(row: Mapping[str, Any], most: int, width: int) -> str:
     """``ddd#####....``: decode, one prompt's chunk, room for other prompts; ``most`` tokens fill the width."""
 
-    def cells_of(tokens: int) -> int:
+    def column(tokens: int) -> int:
         return round(tokens * width / most)
 
     alone = row["prefill_tokens_per_step"] == row["budget"]  # prefill-first: a step has no decode beside it
     decode = 0 if alone else row["decode_tokens_per_step"]
-    first = max(1, cells_of(decode)) if decode else 0
-    chunk = min(max(1, cells_of(row["chunk_tokens"])), max(0, cells_of(row["budget"]) - first))
-    rest = max(0, cells_of(row["budget"]) - first - chunk)
-    return "d" * first + "#" * chunk + "." * rest
+    used = decode + row["chunk_tokens"]
+    first = max(1, column(decode)) if decode else 0
+    second = max(first + 1, column(used)) if row["chunk_tokens"] else first
+    last = max(second, column(row["budget"])) if row["budget"] > used else second
+    return "d" * first + "#" * (second - first) + "." * (last - second)
 
 
 def _bars(console: Console, document: Mapping[str, Any]) -> None:

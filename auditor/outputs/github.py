@@ -30,8 +30,8 @@ def _property(text: str) -> str:
 
 
 def _command(level: str, message: str, **properties: object) -> str:
-    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None)
-    return f"::{level}{' ' + listed if listed else ''}::{_data(message)}"
+    listed = ",".join(f"{key}={_property(safe(value, 1000))}" for key, value in properties.items())
+    return f"::{level}{' ' + listed if listed else ''}::{_data(safe(message, 4000))}"
 
 
 def _targets(document: Mapping[str, Any]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _gate(gate: Mapping[str, Any]) -> Iterator[str]:
         yield _command(
             level,
             f"{f'{subject}: ' if subject else ''}{sentence(premise)}",
-            file=safe(premise["file"], longest=1000),
+            file=premise["file"],
             line=premise["line"],
             col=premise["column"],
             title=f"{word(premise)}: {safe(premise['name'])}",

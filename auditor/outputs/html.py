@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from auditor.outputs import _nights
+from auditor.outputs._sections import SECTIONED, sections_of
 from auditor.outputs.charts import (
     Picture,
     finish_picture,
@@ -19,6 +20,7 @@ from auditor.outputs.charts import (
     split_picture,
     steps_picture,
 )
+from auditor.outputs.charts_step import step_picture
 from auditor.outputs.charts_time import course_picture, trend_picture
 from auditor.outputs.text import (
     MARKS,
@@ -37,7 +39,13 @@ RANK = {"error": 0, "broken": 1, "undecided": 3, "holds": 4, "not_applicable": 5
 LEVER_RANK = {"worth_a_test": 0, "undecided": 1, "not_worth_a_test": 2, "not_applicable": 3}
 LEVER_MARKS = {"worth_a_test": "TRY", "undecided": "?", "not_worth_a_test": "no", "not_applicable": "-"}
 SHOWN_CHANGES = 12
-NO_SENTENCE = frozenset({"identities", "requests_running_at_both_ends", "finish_reasons", "engine_config"})
+CAVEATS_OF = (
+    "prefill_share",
+    "prefix_hit_share",
+    "length_share",
+    "tokens_per_step",
+    "generation_tokens_per_wall_second",
+)
 
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> str:
@@ -49,9 +57,24 @@ def render(document: Mapping[str, Any], options: RenderOptions) -> str:
     style = (folder / "report.css").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((folder / "report.html.j2").read_text(encoding="utf-8"))
-    page = _page(document) if document.get("kind", "audit") == "audit" else _text_page(document)
+    kind = document.get("kind", "audit")
+    if kind in SECTIONED:
+        page = _sections_page(document, options)
+    else:
+        page = _page(document) if kind == "audit" else _text_page(document)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return template.render(**page, style=Markup(style), style_hash=digest) + "\n"
+
+
+def _sections_page(document: Mapping[str, Any], options: RenderOptions) -> dict[str, Any]:
+    """Boots, a step, a comparison: headings, lines, tables, and the picture of a sweep."""
+    kind = document["kind"]
+    drawn = step_picture(document, "step") if kind == "step" else None
+    return {
+        "title": f"Premise auditor: {kind}", "lines": [], "text": None, "notes": [], "gate": None, "subjects": [],
+        "sections": sections_of(document, options), "drawn": [_shown(drawn)] if drawn else [],
+        "foot": f"{safe(document.get('tool', 'premise-auditor'))}, exit code {document.get('exit_code', 0)}",
+    }  # fmt: skip
 
 
 def _text_page(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,8 +124,8 @@ def _lines(document: Mapping[str, Any], nights: Mapping[str, Any]) -> Iterator[s
 def _notes(document: Mapping[str, Any], nights: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     for target in document["targets"]:
         if target["state"] != "measured":
-            text = f"{safe(target['address'])}: {target['state'].replace('_', ' ')}: {safe_sentence(target['reason'] or '')}"
-            yield {"kind": "bad", "text": text}
+            state, reason = target["state"].replace("_", " "), safe_sentence(target["reason"] or "")
+            yield {"kind": "bad", "text": f"{safe(target['address'])}: {state}: {reason}"}
     for warning in document["window"].get("warnings", ()):
         yield {"kind": "", "text": safe_sentence(warning)}
     for text in _nights.general_notes(nights) if nights else ():
@@ -263,16 +286,7 @@ def _part(part: Mapping[str, Any]) -> Sequence[str]:
 def _caveats(subject: Mapping[str, Any]) -> list[str]:
     """What the flags say, and caveats of the readings, each once."""
     facts = subject.get("facts", {})
-    texts = [
-        safe_sentence(facts[f]) for f in subject["flags"] if isinstance(facts.get(f), str) and f not in NO_SENTENCE
-    ]
-    shown = (
-        "prefill_share",
-        "prefix_hit_share",
-        "length_share",
-        "tokens_per_step",
-        "generation_tokens_per_wall_second",
-    )
-    for name in shown:
+    texts = [safe_sentence(facts[flag]) for flag in subject["flags"] if isinstance(facts.get(flag), str)]
+    for name in CAVEATS_OF:
         texts += [safe_sentence(c) for c in subject["readings"].get(name, {}).get("caveats", ())]
     return list(dict.fromkeys(texts))

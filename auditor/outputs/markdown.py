@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from auditor.outputs._gate import counts, notes, place, sorted_premises, subject_words, word
+from auditor.outputs._sections import SECTIONED, sections_of
 from auditor.outputs.text import (
     MARKS,
     RenderOptions,
@@ -21,13 +22,15 @@ from auditor.outputs.text import (
 )
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_AT_THE_START = re.compile(r"^(\s*)([#+>=-]|\d+(?=[.)]))")
+_AT_THE_START = re.compile(r"^(\s*)([#+>=-]|\d+(?=[.)](?:\s|$)))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;"}
 PLAIN_READINGS = ("measured", "partial", "bounded")
 
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> str:
-    """Markdown of a report."""
+    """Markdown of a report, or of a boots, step or compare document."""
+    if document.get("kind") in SECTIONED:
+        return "\n".join(_sections(document, options))
     lines: list[str] = []
     if document.get("gate"):
         lines += _gate(document["gate"])
@@ -53,7 +56,7 @@ def escape(text: object, longest: int = 600) -> str:
 def _block_start(match: re.Match[str]) -> str:
     """A heading, list or quote begins with its sign; a numbered list with the sign after its number."""
     space, sign = match[1], match[2]
-    return f"{space}{sign}\u2060" if sign.isdigit() else f"{space}\\{sign}"
+    return f"{space}{sign}\\" if sign.isdigit() else f"{space}\\{sign}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -61,6 +64,22 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"|{'---|' * len(head)}"
     for row in rows:
         yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _sections(document: Mapping[str, Any], options: RenderOptions) -> Iterator[str]:
+    for section in sections_of(document, options):
+        yield f"## {escape(section.title)}"
+        yield ""
+        for line in section.lines:
+            yield f"- {escape(line, 4000)}"
+        if section.lines:
+            yield ""
+        if section.head:
+            yield from _table(
+                [escape(h) for h in section.head], [[escape(cell, 4000) for cell in row] for row in section.rows]
+            )
+    yield f"{escape(document.get('tool', ''))}, exit code {document.get('exit_code', 0)}"
     yield ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from auditor.outputs._sections import SECTIONED, samples_of
 from auditor.outputs.text import RenderOptions, safe
 
 if TYPE_CHECKING:
@@ -41,9 +42,26 @@ class _Families:
         return self._families
 
 
+def _other_families(document: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
+    """Numbers of a document that is no audit, one family a name."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    made: dict[str, GaugeMetricFamily] = {}
+    for name, text, labels, value in samples_of(document):
+        family = made.setdefault(name, GaugeMetricFamily(f"{P}_{name}", text, labels=list(labels)))
+        family.add_metric(list(labels.values()), value)
+    yield from made.values()
+    code = GaugeMetricFamily(f"{P}_exit_code", "Exit code that the run earned.")
+    code.add_metric([], float(document.get("exit_code", 0)))
+    yield code
+
+
 def _families(document: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
     from prometheus_client.core import GaugeMetricFamily
 
+    if document.get("kind") in SECTIONED:
+        yield from _other_families(document)
+        return
     names = _label_names(document)
 
     def family(

@@ -33,7 +33,7 @@ NOTABLE = (
     "finish_counts_disagree", "impossible_share", "unfinished_work", "counter_reset", "cold_start", "lifetime_only",
     "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits", "queries_inflated", "old_and_new_names",
     "steps_merge_chunks", "steps_per_front_end", "gauges_stale", "scheduler_starvation", "kv_bound", "decode_node",
-    "prefill_node", "partial_response", "prefill_first_scheduling", "rolling_hit_rate", "log_only",
+    "prefill_node", "partial_response", "rolling_hit_rate", "log_only",
 )  # fmt: skip
 NOT_IN_A_LOG = "a log does not carry it"
 GRAVE_FLAGS = {
@@ -42,7 +42,6 @@ GRAVE_FLAGS = {
     "finish_counts_disagree",
     "counter_reset",
     "gauges_stale",
-    "prefill_first_scheduling",
 }
 
 
@@ -93,6 +92,10 @@ def _audit(console: Console, document: Mapping[str, Any], options: RenderOptions
         _subject(console, document, subject, options)
     if not document["subjects"]:
         console.print("No engine was measured, so there is no verdict.")
+    if document.get("fleet"):
+        from auditor.outputs import _fleet
+
+        _fleet.draw(console, document["fleet"])
     if document.get("nights"):
         from auditor.outputs import _nights
 

@@ -11,7 +11,7 @@ MARKS = {"holds": "YES", "broken": "NO", "undecided": "?", "not_applicable": "-"
 """On a screen a premise is a question."""
 
 LONGEST_LABEL = 120
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,15 @@ class Range:
 class Asker:
     """Asks one server about one range."""
 
-    def __init__(self, server: MetricsServer, window: Range) -> None:
+    def __init__(self, server: MetricsServer, window: Range, cut: list[str] | None = None) -> None:
         self.server = server
         self.window = window
-        self.cuts = 0
-        """Queries that had to be cut into shorter ranges."""
+        self.cut: list[str] = [] if cut is None else cut
+        """What each query was for that had to be cut into shorter ranges."""
+
+    def over(self, window: Range) -> Asker:
+        """The same asker for another range."""
+        return Asker(self.server, window, self.cut)
 
     def whole(self, queries: Sequence[Query]) -> list[Answer]:
         """Each query over the whole range, evaluated at its end."""
@@ -56,6 +60,18 @@ class Asker:
         """Each query at the ends of steps along the range (and at its start, for levels)."""
         return self.server.map(lambda q: self._along(q, self.window, step, 0), queries)
 
+    def by_names(self, text: Callable[[Sequence[str]], str], names: Sequence[str]) -> list[Answer]:
+        """One question about many names at the range's end; fewer names at a time where the server refuses."""
+        if not names:
+            return []
+        try:
+            return [self.server.instant(text(names), self.window.end)]
+        except LimitError:
+            if len(names) == 1:
+                raise
+        half = len(names) // 2
+        return [*self.by_names(text, names[:half]), *self.by_names(text, names[half:])]
+
     def _whole(self, query: Query, window: Range, depth: int) -> Answer:
         try:
             return self.server.instant(query.text(window.seconds), window.end)
@@ -63,7 +79,7 @@ class Asker:
             if query.combine == "none" or depth >= DEEPEST_CUT or window.seconds < 120:
                 raise
         if depth == 0:
-            self.cuts += 1
+            self.cut.append(query.quantity)
         middle = window.start + math.floor(window.seconds / 2)
         first = self._whole(query, Range(window.start, middle), depth + 1)
         second = self._whole(query, Range(middle, window.end), depth + 1)
@@ -83,7 +99,7 @@ class Asker:
             if depth >= DEEPEST_CUT or steps < 2:
                 raise
         if depth == 0:
-            self.cuts += 1
+            self.cut.append(query.quantity)
         middle = window.start + (steps // 2) * step
         first = self._along(query, Range(window.start, middle), step, depth + 1)
         second = self._along(query, Range(middle, window.end), step, depth + 1)

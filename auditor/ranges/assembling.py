@@ -16,6 +16,8 @@ from auditor.sources.prometheus import Answer, Row
 SKEW = "engine_skew_in_step"
 """Not declared: largest over mean of the engines in one step, kept beside the quantities of a slice."""
 LAYOUTS_DIFFER = "the replicas have different bucket layouts, which are not merged"
+ROUNDING = 1e-6
+"""VictoriaMetrics keeps 12 to 15 digits of a value, so that a difference of equal sums may be this far below 0."""
 EDGES_OF_INTERVALS = 2.2
 """``increase()`` extrapolates by up to 1.1 scrape intervals at either end, differently for each series."""
 
@@ -71,7 +73,7 @@ def counter_of(rows: Iterable[Row], declaration: Declaration) -> Counter:
         value = _finite(row.value, declaration)
         total.append(value)
         if declaration.split:
-            label = row.labels.get(declaration.split, "")
+            label = declaration.split_word(row.labels.get(declaration.split, ""))
             split[label] = split.get(label, 0.0) + value
     return Counter(math.fsum(total), None, None, split)
 
@@ -199,18 +201,6 @@ def _nested(found: Sequence[Histogram]) -> bool:
     return True
 
 
-def add_quantities(a: Quantity, b: Quantity) -> Quantity:
-    """What a range counted, and the first values that it left out."""
-    if isinstance(a, Counter) and isinstance(b, Counter):
-        split = dict(a.split)
-        for key, value in b.split.items():
-            split[key] = split.get(key, 0.0) + value
-        return Counter(a.increase + b.increase, a.at_start, a.at_end, split)
-    if isinstance(a, Histogram) and isinstance(b, Histogram):
-        return add_histograms([a, b])
-    return a
-
-
 # --------------------------------------------------------------------------- levels and courses
 
 
@@ -254,7 +244,7 @@ def last_by_split(rows: Iterable[Row], end: float, declaration: Declaration) -> 
     out: dict[str, float] = {}
     for row in rows:
         if row.points and abs(row.points[-1][0] - end) < 1e-3:
-            label = row.labels.get(declaration.split, "")
+            label = declaration.split_word(row.labels.get(declaration.split, ""))
             out[label] = out.get(label, 0.0) + _finite(row.value, declaration)
     return out
 
@@ -323,6 +313,7 @@ def _finite(value: float, declaration: Declaration) -> float:
     if math.isinf(value):
         raise Flawed(f"{declaration.series[0]} is infinite at the metrics server")
     if value < 0 and declaration.kind in ("counter", "histogram"):
-        # increase() never falls below 0; a negative sum is a series that is no counter.
+        if value > -ROUNDING:
+            return 0.0
         raise Flawed(f"{declaration.series[0]} goes below 0 at the metrics server ({value:g})")
     return value

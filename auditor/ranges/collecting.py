@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.http import Client, Transport
-from auditor.measures.promql import Query, aggregate, born_queries, over_time
+from auditor.measures.promql import Query, aggregate, born_queries, layout_query, over_time
 from auditor.measures.selectors import Matcher, parse_match, selector
 from auditor.measures.vocabulary import Vocabulary
 from auditor.model import EvidenceError, Setting, TargetWindow, UsageError, Window, utc_text
@@ -16,7 +16,7 @@ from auditor.ranges.finding import Found, find_copies, find_engines
 from auditor.ranges.parts import Collected, build_targets
 from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, births, cut_names, make_plan
 from auditor.ranges.truth import SCRAPES, Truth, check_truth
-from auditor.sources.prometheus import Answer, MetricsServer
+from auditor.sources.prometheus import Answer, LimitError, MetricsServer
 
 Progress = Callable[[str], None]
 
@@ -135,11 +135,15 @@ def _collect(asker: Asker, found: Found, say: Progress) -> Collected:
         plan=plan,
         whole=asker.whole(plan.whole),
         born=_born(asker, found, truth, one),
-        levels=Asker(asker.server, plan.level_range).along(plan.levels, plan.resolution),
+        levels=asker.over(plan.level_range).along(plan.levels, plan.resolution),
         course=_along(asker, plan, plan.course),
         skew=_along(asker, plan, [plan.skew] if plan.skew else []),
         details=asker.whole(plan.details),
-        layouts=asker.server.map(lambda text: asker.server.instant(text, asker.window.end), plan.layouts),
+        layouts=[
+            answer
+            for names in plan.layouts
+            for answer in asker.by_names(lambda some: layout_query(found.scope, some), names)
+        ],
         stored=_along(asker, plan, [_stored(found)]),
     )
 
@@ -147,7 +151,7 @@ def _collect(asker: Asker, found: Found, say: Progress) -> Collected:
 def _along(asker: Asker, plan: Plan, queries: Sequence[Query]) -> list[Answer]:
     if plan.step is None:
         return []
-    return Asker(asker.server, plan.course_range).along(queries, plan.step)
+    return asker.over(plan.course_range).along(queries, plan.step)
 
 
 def _stored(found: Found) -> Query:
@@ -169,7 +173,10 @@ def _series_of_one(asker: Asker, found: Found, truth: Truth) -> dict[str, float]
     only = [Matcher(name, "=", value) for name, value in zip(scope.target_labels, best.key, strict=True)]
     every = selector(None, (Matcher("__name__", "=~", f"{scope.form}.+"), *scope.matchers, *only))
     at = asker.window.end
-    rows = asker.server.instant(aggregate("count", ("__name__",), every), at).rows
+    try:
+        rows = asker.server.instant(aggregate("count", ("__name__",), every), at).rows
+    except LimitError:
+        return {}
     return {row.labels.get("__name__", ""): row.value for row in rows}
 
 
@@ -188,9 +195,9 @@ def _born(asker: Asker, found: Found, truth: Truth, one: Mapping[str, float]) ->
     else:
         affected = set()
         for chunk in cut_names(list(monotone), one, len(truth.targets)):
-            for row in asker.server.instant(births(scope, chunk, seconds), asker.window.end).rows:
-                if row.value > 0:
-                    affected.add(monotone.get(row.labels.get("series", ""), ""))
+            for answer in asker.by_names(lambda some: births(scope, some, seconds), chunk):
+                shown = [row.labels.get("series", "") for row in answer.rows if row.value > 0]
+                affected |= {monotone[name] for name in shown if name in monotone}
     queries = born_queries(scope, affected, truth.strangers)
     return {q.quantity: a for q, a in zip(queries, asker.whole(queries), strict=True)}
 
@@ -214,8 +221,8 @@ def _put_together(
         share, said = _stored_share(asker, one)
         warnings += said
         coverage = min(coverage, one.truth.coverage * share)
-    if asker.cuts:
-        warnings.append(f"{asker.cuts} queries were too large for the server and were asked in shorter ranges")
+    if asker.cut:
+        warnings.append(f"{len(asker.cut)} queries were too large for the server and were asked in shorter ranges")
     partial = ""
     if server.warnings:
         partial = "; ".join(f"{text} ({n} answers)" for text, n in sorted(server.warnings.items())[:MOST_HOLES])

@@ -10,11 +10,11 @@ from auditor.measures.promql import PIECE, Query
 from auditor.measures.reduce import share_unlabelled
 from auditor.measures.vocabulary import HISTOGRAM_SUFFIXES, Declaration
 from auditor.model import Gauge, Part, Quantity, Slice, TargetWindow
+from auditor.ranges.asking import combine_answers
 from auditor.ranges.assembling import (
     SKEW,
     Flawed,
     Group,
-    add_quantities,
     by_group,
     columns_of,
     counter_of,
@@ -99,16 +99,15 @@ class _Builder:
     def _whole(self, query: Query, answer: Answer) -> None:
         declaration = self._declared(query)
         lost = self.one.born.get(query.quantity)
-        first = by_group(lost, self.scope) if lost is not None else {}
-        rows = by_group(answer, self.scope)
-        for group in {**rows, **first}:
+        if lost is not None:
+            # Added row by row: a correction may be negative (a history that the server took for an increase).
+            answer = combine_answers(answer, lost, "add")
+        for group, rows in by_group(answer, self.scope).items():
             draft = self.main[group]
             try:
-                found = [self._monotone(declaration, r[group], group) for r in (rows, first) if r.get(group)]
+                draft.quantities[query.quantity] = self._monotone(declaration, rows, group)
             except Flawed as flaw:
                 draft.flaws[query.quantity] = str(flaw)
-                continue
-            draft.quantities[query.quantity] = found[0] if len(found) == 1 else add_quantities(*found)
 
     def _monotone(self, declaration: Declaration, rows: list[Row], group: Group) -> Quantity:
         if declaration.kind == "counter":

@@ -47,7 +47,8 @@ class Plan:
     course: tuple[Query, ...]
     skew: Query | None
     details: tuple[Query, ...]
-    layouts: tuple[str, ...]
+    layouts: tuple[tuple[str, ...], ...]
+    """Names of bucket series whose edges are compared, in as many groups as queries are needed."""
 
     @property
     def course_range(self) -> Range:
@@ -82,8 +83,8 @@ class Plan:
                 yield query.quantity, f"{query.purpose}, every {self.step:g} s", query.text(self.step)
         for query in self.details:
             yield query.quantity, f"{query.purpose}, at the end", query.text(seconds)
-        for text in self.layouts:
-            yield "", "bucket layouts, at the end", text
+        for names in self.layouts:
+            yield "", "bucket layouts, at the end", layout_query(self.scope, names)
 
 
 def make_plan(
@@ -120,7 +121,7 @@ def make_plan(
         course=tuple(course_queries(scope)) if step else (),
         skew=skew_query(scope) if step and engines > 1 else None,
         details=tuple(details),
-        layouts=tuple(layout_query(scope, chunk) for chunk in chunks),
+        layouts=tuple(tuple(chunk) for chunk in chunks),
     )
 
 

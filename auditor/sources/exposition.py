@@ -29,7 +29,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Literal
 
-from auditor.model import EvidenceError, Labels, Page, Sample, sort_labels
+from auditor.model import EvidenceError, Labels, Page, PageShape, SeriesKey, sort_labels
 
 LARGEST_PAGE_BYTES = 64 * 2**20
 MOST_LINES = 1_000_000
@@ -122,6 +122,19 @@ def parse_page(body: bytes, *, content_type: str | None = None, wanted: Wanted |
     if not reader.samples_read:
         raise PageError("empty", "The page has comments but no sample.")
     return reader.make_page()
+
+
+def plain_series(head: bytes) -> SeriesKey | None:
+    """Name and labels of a sample's line up to the space before its number; None where the form is not the plain one."""
+    name, brace, rest = head.partition(b"{")
+    try:
+        if not _NAME.fullmatch(name):
+            return None
+        if not brace:
+            return name.decode(), ()
+        return (name.decode(), _LabelSets()[rest[:-2]]) if rest.endswith(b'"}') else None
+    except _OddError:
+        return None
 
 
 def _refuse_other_documents(body: bytes) -> None:
@@ -295,18 +308,20 @@ class _Reader:
         return sample.name.encode(), sort_labels(sample.labels), _to_float(sample.value)
 
     def make_page(self) -> Page:
-        samples: list[Sample] = []
+        keys: list[SeriesKey] = []
+        numbers: list[float] = []
         for key, values in self._names.items():
             if values:
-                samples.extend(map(Sample, repeat(key.decode()), values.keys(), values.values()))
+                keys.extend(zip(repeat(key.decode()), values))
+                numbers.extend(values.values())
         kept = {key for key, values in self._names.items() if values is not None}
         kinds, helps = self._kinds, self._helps
         if self._filtered:
             families = kept | {k.removesuffix(s.encode()) for k in kept for s in _FAMILY_SUFFIXES}
             kinds = {k: v for k, v in kinds.items() if k in families}
             helps = {k: v for k, v in helps.items() if k in families}
-        return Page(
-            samples=tuple(samples),
+        shape = PageShape(
+            keys=tuple(keys),
             kinds={k.decode(): "unknown" if v == b"untyped" else v.decode() for k, v in kinds.items()},
             helps={
                 k.decode(): _HELP_ESCAPE.sub(_unescape, v.decode("utf-8", "replace"))
@@ -315,6 +330,7 @@ class _Reader:
             samples_read=self.samples_read,
             names_read=frozenset(key.decode() for key in self._names),
         )
+        return Page(shape, tuple(numbers))
 
 
 def _unescape(match: re.Match[str]) -> str:

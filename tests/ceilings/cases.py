@@ -23,7 +23,10 @@ def known_settings(run: Run) -> dict[str, Setting]:
     """What --budget and --threshold would say of a run."""
     setting = run.setting
     if isinstance(setting, VllmSetting):
-        return {"budget": Setting(float(setting.budget), "flag"), "threshold": Setting(float(setting.threshold), "flag")}
+        return {
+            "budget": Setting(float(setting.budget), "flag"),
+            "threshold": Setting(float(setting.threshold), "flag"),
+        }
     return {"budget": Setting(float(setting.chunk), "flag")}
 
 

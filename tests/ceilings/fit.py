@@ -9,38 +9,45 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from auditor.measures.ceilings.baseline import find_baseline
+from auditor.measures.ceilings.coefficients import Margins
 from auditor.measures.ceilings.evidence import Evidence
+from auditor.measures.ceilings.lulls import lull_base
 from auditor.measures.ceilings.ranges import MOST_LOG, kind_of, terms
 from auditor.measures.readings.stretch import gather
 from auditor.measures.subject import Missing
 from tests.ceilings.cases import known_settings, subject_of
-from tests.simulator import Priors, counterfactual, random_setting, simulate, speedup, true_values
+from tests.simulator import Priors, VllmSetting, counterfactual, random_setting, simulate, speedup, true_values
 from tests.simulator.layouts import finer
 
+EngineName = Literal["vllm", "sglang"]
+ALONE: tuple[str, int, int, Priors] = ("prefill alone", 8_000_000, 600, Priors())
 FIT_SETS: tuple[tuple[str, int, int, Priors], ...] = (
     ("default", 1_000_000, 4200, Priors()),
     ("wide", 2_000_000, 4200, Priors(base_seconds=(0.0002, 0.4))),
     ("short steps", 2_500_000, 3500, Priors(base_seconds=(0.0004, 0.012))),
+    ("speculation", 3_000_000, 1500, Priors(speculation_share=1.0)),
 )
-"""Name, first seed, number, priors. The cost law ``graphs``, coarser buckets and speculation are in none of them."""
+"""Name, first seed, number, priors. The cost law ``graphs``, and coarser buckets are in none of them."""
+LULL_SEEDS = (6_000_000, 2400)
 MOST_PREEMPTED = 0.01
 LEAST_FINISHED = 30
-KINDS = ("counted", "valley", "first", "crowded", "covered", "first crowded")
-WITH_UPPER = KINDS[:3]
+LEAST_ROWS = 150
+KINDS = ("counted", "valley", "short valley", "first", "crowded", "covered", "first crowded")
+WITH_UPPER = KINDS[:4]
 TERMS = (
     "1", "log(gap/base)", "1 - v", "log(base/least)", "log(most/base)", "log(base/lowest)", "own gaps", "P/W",
-    "(1 - v) P/W",
+    "(1 - v) P/W", "drafts",
 )  # fmt: skip
-LEVELS = {"99": (0.996, 0.996), "95": (0.985, 0.985)}
+LEVELS = {"99": (0.9965, 0.9965), "95": (0.985, 0.985)}
 """Of each end: the two together miss a little less than the class allows."""
 
 
@@ -64,10 +71,10 @@ def rows_of(e: Evidence, chunk: float, truth: float) -> list[Row]:
     return [Row(kind_of(base), terms(e, base), math.log(max(1.0, truth)) - centre)]
 
 
-def draw(job: tuple[int, Priors]) -> list[Row]:
+def draw(job: tuple[int, Priors, EngineName]) -> list[Row]:
     """Rows of one seed: the engine's own buckets, and finer ones."""
-    seed, priors = job
-    scenario = random_setting(seed, priors)
+    seed, priors, engine = job
+    scenario = random_setting(seed, priors, engine=engine)
     run = simulate(scenario.setting, scenario.workload)
     window = scenario.window(run)
     truth = true_values(run, window)
@@ -75,7 +82,7 @@ def draw(job: tuple[int, Priors]) -> list[Row]:
         return []
     gained = speedup(run, counterfactual("free_prefill", scenario.setting, scenario.workload), window)
     settings = known_settings(run)
-    chunk = min(run.setting.budget, run.setting.threshold or math.inf)
+    chunk = chunk_of(run.setting)
     out: list[Row] = []
     for layout in (scenario.layout, finer(scenario.layout)):
         try:
@@ -83,6 +90,13 @@ def draw(job: tuple[int, Priors]) -> list[Row]:
         except Missing:
             continue
     return out
+
+
+def chunk_of(setting: Any) -> float:
+    """Most prompt tokens of one request in a step."""
+    if isinstance(setting, VllmSetting):
+        return min(setting.budget, setting.threshold or math.inf)
+    return float(setting.chunk)
 
 
 def quantile_fit(x: Any, y: Any, level: float) -> Any:
@@ -110,11 +124,11 @@ def conformal_fit(x: Any, y: Any, level: float) -> tuple[float, ...]:
     return tuple(float(v) for v in out)
 
 
-def fit(rows: Sequence[Row]) -> dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...] | None]]]:
+def fit(rows: Sequence[Row]) -> dict[str, dict[str, Margins]]:
     """Margins by class and kind."""
     order = np.random.default_rng(1).permutation(len(rows))
     shuffled = [rows[i] for i in order]
-    out: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...] | None]]] = {}
+    out: dict[str, dict[str, Margins]] = {}
     for level, (low, high) in LEVELS.items():
         out[level] = {}
         for kind in KINDS:
@@ -125,6 +139,74 @@ def fit(rows: Sequence[Row]) -> dict[str, dict[str, tuple[tuple[float, ...], tup
     return out
 
 
+def shift(shared: Mapping[str, Mapping[str, Margins]], rows: Sequence[Row]) -> dict[str, dict[str, Margins]]:
+    """The same margins with each constant raised until other rows are covered (kinds with few rows: by all rows)."""
+    out: dict[str, dict[str, Margins]] = {}
+    for level, (low_level, high_level) in LEVELS.items():
+        out[level] = {}
+        for kind, (low, high) in shared[level].items():
+            own = [r for r in rows if r.kind == kind]
+            for_low = own if len(own) >= LEAST_ROWS else [r for r in rows if r.kind in shared[level]]
+            for_high = own if len(own) >= LEAST_ROWS else [r for r in rows if r.kind in WITH_UPPER]
+            low_by = _excess([-r.error - _dot(shared[level][r.kind][0], r.terms) for r in for_low], low_level)
+            high_by = _excess(
+                [r.error - _dot(shared[level][r.kind][1] or (), r.terms) for r in for_high if r.kind in WITH_UPPER],
+                high_level,
+            )
+            out[level][kind] = (
+                (low[0] + low_by, *low[1:]),
+                None if high is None else (high[0] + high_by, *high[1:]),
+            )
+    return out
+
+
+def _dot(coefficients: Sequence[float], values: Sequence[float]) -> float:
+    return sum(c * v for c, v in zip(coefficients, values, strict=True))
+
+
+def _excess(left: Sequence[float], level: float) -> float:
+    """Conformal quantile of what margins leave uncovered, at least 0."""
+    listed = sorted(left)
+    return max(0.0, listed[min(len(listed) - 1, math.ceil((len(listed) + 1) * level) - 1)]) if listed else 0.0
+
+
+def draw_lulls(seed: int) -> list[Row]:
+    """Rows of one seed seen over 60 and 240 scrapes, where the series has lulls."""
+    priors = FIT_SETS[0][3] if seed % 2 == 0 else FIT_SETS[1][3]
+    scenario = random_setting(seed, priors)
+    run = simulate(scenario.setting, scenario.workload)
+    start, end = scenario.window(run)
+    truth = true_values(run, (start, end))
+    if truth.finished < LEAST_FINISHED or truth.preemptions > MOST_PREEMPTED * truth.finished or truth.gaps <= 0:
+        return []
+    out: list[Row] = []
+    gained = math.nan
+    for scrapes in (60, 240):
+        times = [float(t) for t in np.linspace(start, end, scrapes + 1)]
+        subject = subject_of(run, times, scenario.layout, known_settings(run))
+        e = gather(subject)
+        found = lull_base(subject, e.longest_prefill_seconds)
+        if found is None or e.gaps is None:
+            continue
+        if math.isnan(gained):
+            gained = speedup(run, counterfactual("free_prefill", scenario.setting, scenario.workload), (start, end))
+        exact = min(found[0], e.mean_gap)
+        base = find_baseline(e, chunk_of(run.setting))
+        base = replace(base, seconds=exact, low_seconds=exact, least_seconds=exact, most_seconds=exact)
+        to_base = min(MOST_LOG, math.log(e.mean_gap / exact))
+        centre = math.log(e.service_seconds / (e.mean_gap * e.outputs)) + to_base
+        out.append(Row("lulls", terms(e, base), math.log(max(1.0, gained)) - centre))
+    return out
+
+
+def fit_lulls(rows: Sequence[Row]) -> tuple[Any, Any]:
+    """Margins of both classes for a baseline out of lulls."""
+    order = np.random.default_rng(1).permutation(len(rows))
+    x, y = np.array([rows[i].terms for i in order]), np.array([rows[i].error for i in order])
+    wide, narrow = ((conformal_fit(x, -y, level), conformal_fit(x, y, level)) for level in (0.998, 0.985))
+    return wide, narrow
+
+
 def spell(margins: tuple[Iterable[float], Iterable[float] | None]) -> str:
     """One entry of the file. Rounded up: never narrower than what was fitted."""
 
@@ -132,10 +214,10 @@ def spell(margins: tuple[Iterable[float], Iterable[float] | None]) -> str:
         return "(" + ", ".join(f"{math.ceil(v * 1000 - 1e-6) / 1000:g}" for v in values) + ")"
 
     low, high = margins
-    return f"({numbers(low)}, {'None' if high is None else numbers(high)})"
+    return f"(\n        {numbers(low)},\n        {'None' if high is None else numbers(high)},\n    )"
 
 
-HEAD = '''"""Calibrated margins, on the logarithm of the speed-up; made by ``python -m tests.ceilings.fit``, not by hand.
+HEAD = '''"""Calibrated margins on the logarithm of the speed-up, made by ``python -m tests.ceilings.fit``, not by hand.
 
 Each entry is (low end, high end), one coefficient for each of TERMS; None where nothing bounds above.
 """
@@ -148,13 +230,14 @@ Margins = tuple[tuple[float, ...], tuple[float, ...] | None]
 LULLS = "LULLS_99: Margins = {}\nLULLS_95: Margins = {}\n"
 
 
-def write(found: Any, lulls: tuple[Any, Any], path: Path) -> None:
+def write(shared: Any, alone: Any, lulls: tuple[Any, Any], path: Path) -> None:
     """Write coefficients.py."""
     text = HEAD + "TERMS = (\n" + "".join(f'    "{t}",\n' for t in TERMS) + ")\n\n"
-    for level, table in found.items():
-        entries = "".join(f'    "{kind}": {spell(m)},\n' for kind, m in table.items())
-        text += f"AT_{level}: dict[str, Margins] = {{\n{entries}}}\n"
-    text += '\n# The baseline is read off moments without prompts in a series of scrapes.\n'
+    for prefix, found in (("AT", shared), ("ALONE", alone)):
+        for level, table in found.items():
+            entries = "".join(f'    "{kind}": {spell(m)},\n' for kind, m in table.items())
+            text += f"{prefix}_{level}: dict[str, Margins] = {{\n{entries}}}\n"
+    text += "\n# The baseline is read off moments without prompts in a series of scrapes.\n"
     text += LULLS.format(*(spell(m) for m in lulls))
     path.write_text(text, encoding="utf-8")
 
@@ -164,12 +247,17 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("auditor/measures/ceilings/coefficients.py"))
     given = parser.parse_args()
-    jobs = [(first + i, priors) for _, first, count, priors in FIT_SETS for i in range(count)]
-    with ProcessPoolExecutor(given.processes) as pool:
-        rows = [row for found in pool.map(draw, jobs, chunksize=20) for row in found]
-    from auditor.measures.ceilings.coefficients import LULLS_95, LULLS_99
 
-    write(fit(rows), (LULLS_99, LULLS_95), given.out)
+    def rows_of_sets(sets: Iterable[tuple[str, int, int, Priors]], engine: EngineName) -> list[Row]:
+        jobs = [(first + i, priors, engine) for _, first, count, priors in sets for i in range(count)]
+        return [row for found in pool.map(draw, jobs, chunksize=20) for row in found]
+
+    with ProcessPoolExecutor(given.processes) as pool:
+        shared, alone = rows_of_sets(FIT_SETS, "vllm"), rows_of_sets((ALONE,), "sglang")
+        quiet = list(pool.map(draw_lulls, range(LULL_SEEDS[0], LULL_SEEDS[0] + LULL_SEEDS[1]), chunksize=20))
+    lulls = fit_lulls([row for found in quiet for row in found])
+    found = fit(shared)
+    write(found, shift(found, alone), lulls, given.out)
 
 
 if __name__ == "__main__":

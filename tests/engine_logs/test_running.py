@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -195,3 +196,18 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
         return used
 
     assert peak(40_000) < 1.5 * peak(5_000)
+
+
+def test_thinning_loses_no_engine_that_takes_turns() -> None:
+    """Two engines that print in turn: halving all records would keep only one of them."""
+    line = (
+        "INFO 11-29 10:00:00 [loggers.py:271] Engine {engine:03d}: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+        "throughput: 1.0 tokens/s, Running: {engine} reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%\n"
+    )
+    body = "".join(line.format(engine=i % 2 + 1) for i in range(20_000))
+    figures = scan_log("x.log", stream=io.BytesIO(body.encode())).figures
+    kept = [record.engine for record in figures.records]
+    assert len(kept) <= 4096 + 2
+    assert abs(kept.count("001") - kept.count("002")) <= 1
+    assert kept.count("001") > 1000
+    assert {record.line for record in figures.records} >= {19_999, 20_000}  # a window ends where the log does

@@ -73,8 +73,10 @@ def subject(
 
 def report(*subjects: SubjectReport, kind: str = "scrapes", coverage: float = 1.0,
            targets: Sequence[Mapping[str, Any]] | None = None) -> Report:  # fmt: skip
-    measured_target = {"address": "http://a:8000/metrics", "state": "measured", "engine": "vllm", "version": None,
-                       "reason": None, "flags": []}  # fmt: skip
+    measured_target: dict[str, Any] = {
+        "address": "http://a:8000/metrics", "state": "measured", "engine": "vllm", "version": None, "reason": None,
+        "flags": [],
+    }  # fmt: skip
     return Report(
         window={"kind": kind, "start": None, "end": None, "seconds": 60.0, "coverage": coverage, "restarts": 0,
                 "warnings": [], "source": "t0.prom -> t1.prom"},

@@ -18,7 +18,9 @@ from tests.gate.making import TODAY
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 
 
-def gate(case: str, text: str, *, before: str | None = "input.t0.prom", after: str = "input.t1.prom", **terms: Any) -> Judgement:
+def gate(
+    case: str, text: str, *, before: str | None = "input.t0.prom", after: str = "input.t1.prom", **terms: Any
+) -> Judgement:
     (folder,) = CASES.glob(f"{case}-*")
     inputs = Inputs(
         targets=(str(folder / after),), before=None if before is None else str(folder / before), seconds=60.0

@@ -23,7 +23,9 @@ BREAKS = "premises: [{reading: length_share, at_most: 10%}]\n"
 UNDECIDED = "premises: [{reading: length_share, at_most: 10%, for: {model: nobody}}]\n"
 
 
-def auditor(*args: str, env: Mapping[str, str] | None = None, code: str | None = None) -> subprocess.CompletedProcess[str]:
+def auditor(
+    *args: str, env: Mapping[str, str] | None = None, code: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """The program as a process. ``code`` is Python that runs before it, in the same process."""
     start = f"{code or ''}\nfrom auditor.entry import main\nmain()"
     return subprocess.run(
@@ -133,12 +135,21 @@ def test_one_page_is_a_lifetime(premises: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import auditor.pipeline\ndef f(*a, **k): raise ZeroDivisionError('x')\nauditor.pipeline.audit_window = f", "internal error"),
+        (
+            "import auditor.pipeline\ndef f(*a, **k): raise ZeroDivisionError('x')\nauditor.pipeline.audit_window = f",
+            "internal error",
+        ),
         ("import sys\nsys.modules['auditor.audits.judging'] = None", "internal error"),
         ("import sys\nsys.modules['yaml'] = None", "internal error"),
         ("import sys\nsys.modules['click'] = None", "internal error"),
-        ("import auditor.pipeline\ndef f(*a, **k): raise MemoryError\nauditor.pipeline.audit_window = f", "out of memory"),
-        ("import auditor.pipeline\ndef f(*a, **k): raise RecursionError('deep')\nauditor.pipeline.audit_window = f", "internal error"),
+        (
+            "import auditor.pipeline\ndef f(*a, **k): raise MemoryError\nauditor.pipeline.audit_window = f",
+            "out of memory",
+        ),
+        (
+            "import auditor.pipeline\ndef f(*a, **k): raise RecursionError('deep')\nauditor.pipeline.audit_window = f",
+            "internal error",
+        ),
     ],
 )
 def test_a_fault_of_ours_is_four(premises: Path, code: str, words: str) -> None:

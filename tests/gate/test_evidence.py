@@ -17,7 +17,14 @@ FINE = measured("queue_share", 0.02, 0.01, 0.03)
 
 
 def failed(reason: str) -> dict[str, Any]:
-    return {"address": "http://b:8000/metrics", "state": "failed", "engine": None, "version": None, "reason": reason, "flags": []}
+    return {
+        "address": "http://b:8000/metrics",
+        "state": "failed",
+        "engine": None,
+        "version": None,
+        "reason": reason,
+        "flags": [],
+    }
 
 
 def gate_of(judgement: Judgement) -> dict[str, Any]:
@@ -78,7 +85,10 @@ def test_what_cannot_be_trusted_makes_the_rest_undecided(audit: str) -> None:
         assert (only(unasked)["verdict"], worst(unasked.codes)) == ("undecided", 3)
         assert audit in only(unasked)["reason"]
         asked = judge(found, f"premises: [{{reading: queue_share, at_most: 10%}}, {{audit: {audit}}}]")
-        assert [(p["of"], p["verdict"]) for p in gate_of(asked)["premises"]] == [(audit, "broken"), ("queue_share", "undecided")]
+        assert [(p["of"], p["verdict"]) for p in gate_of(asked)["premises"]] == [
+            (audit, "broken"),
+            ("queue_share", "undecided"),
+        ]
         assert worst(asked.codes) == 1
         waived = judge(
             found,
@@ -112,7 +122,14 @@ def test_a_lifetime_page_that_is_allowed() -> None:
 def test_a_preset_that_applies_nowhere_is_no_pass() -> None:
     text = "extends: recommended\npremises:\n" + "".join(
         f"  - {{belief: {b}, level: off}}\n"
-        for b in ("metrics trustworthy", "engine alive", "requests accounted", "no preemption", "no queueing", "kv not the limit")
+        for b in (
+            "metrics trustworthy",
+            "engine alive",
+            "requests accounted",
+            "no preemption",
+            "no queueing",
+            "kv not the limit",
+        )
     )
     result = judge(report(subject(audits={"length-truncation": "not_applicable"})), text)
     assert gate_of(result)["premises"] == []
@@ -125,7 +142,9 @@ def test_coverage_at_the_limit_is_enough() -> None:
 
 
 def test_waivers_say_what_they_are() -> None:
-    found = report(subject(measured("queue_share", 0.5, 0.4, 0.6), audits={"preemption": "holds", "queueing": "broken"}))
+    found = report(
+        subject(measured("queue_share", 0.5, 0.4, 0.6), audits={"preemption": "holds", "queueing": "broken"})
+    )
     text = (
         "premises: [{reading: queue_share, name: q, at_most: 10%}, {audit: preemption}, {audit: queueing}]\n"
         "waivers:\n"

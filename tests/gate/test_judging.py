@@ -116,7 +116,9 @@ def test_which_side_the_interval_is_on(condition: str, low: float, high: float, 
 )
 def test_limits_that_are_open_on_one_side(low: float | None, high: float | None, condition: str, word: str) -> None:
     reading = Reading("queue_share", "bounded", "ratio", None, low, high, 400.0)
-    assert only(judge(report(subject(reading)), f"premises: [{{reading: queue_share, {condition}}}]"))["verdict"] == word
+    assert (
+        only(judge(report(subject(reading)), f"premises: [{{reading: queue_share, {condition}}}]"))["verdict"] == word
+    )
 
 
 def test_too_few_events_decide_nothing_about_a_ratio() -> None:
@@ -132,7 +134,10 @@ def test_too_few_events_decide_nothing_about_a_ratio() -> None:
 def test_without_an_interval_value_and_events_decide() -> None:
     for value, word in ((1.9, "holds"), (2.1, "broken")):
         reading = measured("naive_rate_error", value)
-        assert only(judge(report(subject(reading)), "premises: [{reading: naive_rate_error, at_most: 2}]"))["verdict"] == word
+        assert (
+            only(judge(report(subject(reading)), "premises: [{reading: naive_rate_error, at_most: 2}]"))["verdict"]
+            == word
+        )
     # Millions of tokens of five requests are five events.
     reading = measured("naive_rate_error", 1.9, count=4e6)
     found = only(judge(report(subject(reading, requests=5)), "premises: [{reading: naive_rate_error, at_most: 2}]"))
@@ -148,10 +153,13 @@ def test_totals_break_at_once_and_hold_on_traffic_only() -> None:
     assert only(judge(report(subject(high, requests=300)), text))["verdict"] == "holds"
     gauge = "premises: [{reading: kv_usage, at_most: 95%}]"
     assert only(judge(report(subject(measured("kv_usage", 0.5, count=1.0))), gauge))["verdict"] == "holds"
-    assert only(judge(report(subject(measured("kv_usage", 0.5, count=1.0), requests=None)), gauge))["verdict"] == "undecided"
+    assert (
+        only(judge(report(subject(measured("kv_usage", 0.5, count=1.0), requests=None)), gauge))["verdict"]
+        == "undecided"
+    )
 
 
-PLACES = {
+PLACES: dict[str, Any] = {
     "mean": 1.0,
     "blind": False,
     "p50": {"value": 0.8, "low": 0.5, "high": 1.0, "interval": [0.5, 1.0]},
@@ -171,13 +179,17 @@ PLACES = {
         ("p90", "2s", "undecided"),  # the bucket would do, the noise of the sample does not
         ("p90", "2.5s", "holds"),
         ("p90", "900ms", "broken"),
+        ("p90", "1s", "broken"),  # the bucket above 1 s holds values above 1 s only
+        ("p90", "1.01s", "undecided"),
         ("p99", "100s", "undecided"),  # a tail that nobody measured
         ("p99", "1.9s", "broken"),
     ],
 )
 def test_distributions(at: str, at_most: str, word: str) -> None:
     reading = measured("ttft_seconds", 1.0, 0.9, 1.1, **PLACES)
-    found = only(judge(report(subject(reading)), f"premises: [{{reading: ttft_seconds, at: {at}, at_most: {at_most}}}]"))
+    found = only(
+        judge(report(subject(reading)), f"premises: [{{reading: ttft_seconds, at: {at}, at_most: {at_most}}}]")
+    )
     assert found["verdict"] == word
     assert found["flags"] == []
 
@@ -239,7 +251,9 @@ def test_levers(verdict: Any, word: str) -> None:
 
 def test_selectors() -> None:
     def made(model: str | None, share: float) -> Any:
-        return subject(measured("queue_share", share, share - 0.01, share + 0.01), labels={"engine": "vllm", "model": model})
+        return subject(
+            measured("queue_share", share, share - 0.01, share + 0.01), labels={"engine": "vllm", "model": model}
+        )
 
     found = report(made("llama-8b", 0.02), made("llama-70b", 0.5), made("qwen", 0.02), made(None, 0.5))
     line = "premises: [{reading: queue_share, at_most: 0.1, for: {model: %s}}]"

@@ -13,6 +13,7 @@ from auditor.gate.reader import parse_premises, read_premises
 from auditor.model import UsageError
 from tests.gate.making import NAMES, parse
 
+WAIVERS = "extends: strict\nwaivers:\n"
 WHOLE = """\
 extends: recommended
 min_requests: 50
@@ -147,7 +148,7 @@ def test_amounts(text: str, reading: str, value: float) -> None:
         ("premises:\n  - {audit: queueing, for: {modle: m}}\n", 2, 29, "did you mean model?"),
         ("premises:\n  - {audit: queueing, for: [m]}\n", 2, 28, "a mapping is needed"),
         ("premises:\n  - {audit: queueing, audit: preemption}\n", 2, 23, "given twice"),
-        ("premises:\n  - {audit: queueing, name: a}\n  - {audit: preemption, name: a}\n", 3, 5, "already the name of line 2"),
+        ("premises:\n  - {audit: queueing, name: a}\n  - {audit: preemption, name: a}\n", 3, 5, "the name of line 2"),
         ("premises:\n  audit: queueing\n", 2, 3, "premises is a list"),
         ("premises:\n  - queueing\n", 2, 5, "a mapping is needed"),
         ("min_requests: 0\npremises: [{audit: queueing}]\n", 1, 15, "whole number from 1"),
@@ -157,8 +158,8 @@ def test_amounts(text: str, reading: str, value: float) -> None:
         ("extends: strict\nwaivers:\n  - {premise: no queueing, reason: x}\n", 3, 5, "missing: until"),
         ("extends: strict\nwaivers:\n  - {premise: no queueing, until: soon, reason: x}\n", 3, 35, "write 2027-01-31"),
         ("extends: strict\nwaivers:\n  - {premise: no queueing, until: 2027-02-30, reason: x}\n", 3, 35, "is no date"),
-        ("extends: strict\nwaivers:\n  - {premise: no queuing, until: 2027-01-31, reason: x}\n", 3, 15, "did you mean no queueing?"),
-        ("extends: strict\nwaivers:\n  - {premise: no queueing, until: 2027-01-31, reason: ''}\n", 3, 55, "a reason is needed"),
+        (f"{WAIVERS}  - {{premise: no queuing, until: 2027-01-31, reason: x}}\n", 3, 15, "did you mean no queueing?"),
+        (f"{WAIVERS}  - {{premise: no queueing, until: 2027-01-31, reason: ''}}\n", 3, 55, "a reason is needed"),
         ("", 1, 1, "has no premise"),
         ("extends: none\n", 1, 1, "has no premise"),
         ("# nothing\n", 1, 1, "has no premise"),

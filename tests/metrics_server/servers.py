@@ -14,13 +14,16 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 Labels = tuple[tuple[str, str], ...]
+Server = Callable[..., contextlib.AbstractContextManager[str]]
+PIDS: dict[str, int] = {}
+"""Address of a running server -> its process."""
 PROGRAMS = ("prometheus", "promtool", "victoria-metrics")
 
 
@@ -77,6 +80,11 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def both() -> dict[str, Server]:
+    """The servers that every live test asks."""
+    return {"prometheus": prometheus, "victoria-metrics": victoria_metrics}
 
 
 @contextlib.contextmanager
@@ -142,6 +150,7 @@ def _running(command: list[str], address: str, ready: str, log: Path) -> Iterato
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             _wait_until(f"{address}{ready}", process, log)
+            PIDS[address] = process.pid
             yield address
         finally:
             process.terminate()

@@ -24,6 +24,8 @@ class Baseline:
     most_seconds: float
     """What buckets and the exact sum allow the mean of the plain gaps to be."""
     clean: Clean
+    in_first: bool
+    """The middle of the plain gaps lies in the histogram's first bucket."""
     first: bool
     """The plain gaps lie in the first bucket, whose mean is not known within a factor of two."""
 
@@ -33,7 +35,7 @@ def find_baseline(e: Evidence, chunk: float) -> Baseline:
     h = e.gaps
     if h is None:
         raise ValueError("no gaps, no baseline")
-    chunks = e.first_tokens + e.computed_tokens / chunk
+    chunks = e.prefill_passes or e.first_tokens + e.computed_tokens / chunk
     likely, worst = chunk_shares(chunks, e.steps, mean_gap=e.mean_gap, gaps=e.gap_count, wall=e.wall_seconds)
     valley = find_valley(h, likely)
     share = max(LEAST_SHARE, likely if valley is None else valley)
@@ -46,7 +48,8 @@ def find_baseline(e: Evidence, chunk: float) -> Baseline:
         least_seconds=least,
         most_seconds=most,
         clean=Clean(share, likely, worst, valley is not None),
-        first=_first_unknown(h, share),
+        in_first=_in_first(h, share),
+        first=_in_first(h, share) and _first_unknown(h),
     )
 
 
@@ -68,11 +71,14 @@ def _low_seconds(h: Histogram, means: list[float], share: float, base: float) ->
     return means[low] if low < of_base else base
 
 
-def _first_unknown(h: Histogram, share: float) -> bool:
+def _in_first(h: Histogram, share: float) -> bool:
+    first = next(iter_buckets(h))
+    return first.low <= 0 and _bucket_of(h, share / 2) == 0
+
+
+def _first_unknown(h: Histogram) -> bool:
     buckets = list(iter_buckets(h))
     first = buckets[0]
-    if first.low > 0 or _bucket_of(h, share / 2) > 0:
-        return False
     others_low = sum(b.count * b.low for b in buckets[1:])
     others_high = sum(b.count * b.high for b in buckets[1:])
     most = min(first.high, (h.sum - others_low) / first.count)

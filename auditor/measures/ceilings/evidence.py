@@ -35,6 +35,10 @@ class Evidence:
     """W: window length times engines; None where nobody knows the length."""
     longest_prefill_seconds: float
     """Upper edge of the highest filled prefill-time bucket."""
+    tokens_per_gap: float = 1.0
+    """More than 1 with speculation: then a gap is one verified step, not one token."""
+    prefill_passes: float | None = None
+    """Batches of prefill that ran alone; None where they share steps or nobody counts them."""
     prefill_alone: bool = False
     """The engine runs prefill in steps of its own (streams freeze) instead of sharing steps with decode."""
 

@@ -7,13 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from auditor.measures.ceilings.baseline import Baseline, find_baseline
-from auditor.measures.ceilings.coefficients import AT_95, AT_99, LULLS_95, LULLS_99, Margins
+from auditor.measures.ceilings.coefficients import (
+    ALONE_95,
+    ALONE_99,
+    AT_95,
+    AT_99,
+    LULLS_95,
+    LULLS_99,
+    Margins,
+)
 from auditor.measures.ceilings.evidence import UNKNOWN_BUDGETS, Evidence
 
 Range = tuple[float, float | None]
-Kind = Literal["counted", "valley", "first", "crowded", "covered", "first crowded"]
+Kind = Literal["counted", "valley", "short valley", "first", "crowded", "covered", "first crowded"]
 
 LIGHT_LOAD = 0.05
+DRAFTED = 1.001
+"""More tokens per gap than this: drafts are verified."""
 MOST_LOG = 4.0
 """A logarithm of lengths larger than this is taken as this: such a limit says nothing."""
 PLAIN_HALF, PLAIN_TENTH = 0.5, 0.1
@@ -39,7 +49,9 @@ def find_ceiling(
     if e.gaps is None or e.own_gaps <= 0:
         why = "no usable inter-token histogram is on the page" if e.gaps is None else "no answer has a second token"
         return Ceiling((1.0, None), (1.0, None), 0.0, None, why)
-    budgets = UNKNOWN_BUDGETS if budget is None else (budget,)
+    budgets: tuple[float, ...] = (budget or UNKNOWN_BUDGETS[0],)
+    if budget is None and e.prefill_passes is None:
+        budgets = UNKNOWN_BUDGETS
     found = [_at_chunk(e, min(b, threshold or math.inf), lull_seconds) for b in budgets]
     out = found[0]
     for other in found[1:]:
@@ -58,12 +70,14 @@ def _hull(a: Range, b: Range) -> Range:
 
 
 def kind_of(base: Baseline) -> Kind:
-    """Which calibration a page falls under: by the share of plain gaps, and by how that share and their bucket are known."""
+    """Which calibration a page falls under: how many gaps are plain, and how that and their bucket are known."""
     share = base.clean.share
     if base.first:
         return "first" if share >= PLAIN_HALF else "first crowded"
     if share >= PLAIN_HALF:
-        return "valley" if base.clean.found else "counted"
+        if not base.clean.found:
+            return "counted"
+        return "short valley" if base.in_first else "valley"
     return "crowded" if share >= PLAIN_TENTH else "covered"
 
 
@@ -84,6 +98,7 @@ def terms(e: Evidence, base: Baseline) -> tuple[float, ...]:
         min(1.0, abs(math.log(own))) if own > 0 else 1.0,
         load,
         load * stretched,
+        float(e.tokens_per_gap > DRAFTED),
     )
 
 
@@ -94,9 +109,10 @@ def _log(gap: float, length: float) -> float:
 def _at_chunk(e: Evidence, chunk: float, lull_seconds: float | None) -> Ceiling:
     base = find_baseline(e, chunk)
     kind = kind_of(base)
-    wide, narrow = (_ends(e, base, table[kind]) for table in (AT_99, AT_95))
-    why = _why_no_upper(e, kind)
-    if lull_seconds is not None and e.wall_seconds is not None:
+    tables = (ALONE_99, ALONE_95) if e.prefill_alone else (AT_99, AT_95)
+    wide, narrow = (_ends(e, base, table[kind]) for table in tables)
+    why = _why_no_upper(e, kind, base.clean.share)
+    if lull_seconds is not None and not e.prefill_alone and e.wall_seconds is not None:
         exact = min(lull_seconds, e.mean_gap)
         base = replace(base, seconds=exact, low_seconds=exact, least_seconds=exact, most_seconds=exact)
         wide = _meet(wide, _ends(e, base, LULLS_99))
@@ -113,7 +129,7 @@ def _ends(e: Evidence, base: Baseline, margins: Margins) -> Range:
     centre = plain * math.exp(_log(e.mean_gap, base.seconds))
     low, high = margins
     least = centre * math.exp(-_dot(low, values))
-    if base.clean.share * e.gap_count < LEAST_PLAIN_GAPS and not base.first:
+    if base.clean.share * e.gap_count < LEAST_PLAIN_GAPS:
         least = min(least, plain)
     limits = []
     if high is not None and e.wall_seconds is not None:
@@ -136,10 +152,10 @@ def _dot(coefficients: tuple[float, ...], values: tuple[float, ...]) -> float:
     return sum(c * v for c, v in zip(coefficients, values, strict=True))
 
 
-def _why_no_upper(e: Evidence, kind: Kind) -> str | None:
+def _why_no_upper(e: Evidence, kind: Kind, plain_share: float) -> str | None:
     if e.wall_seconds is None:
         return "the length of the window is unknown"
-    if kind == "covered":
+    if plain_share < PLAIN_TENTH:
         return "nearly every gap may share its step with prefill"
     if kind in ("crowded", "first crowded"):
         return "more than half of the gaps may share their step with prefill"

@@ -32,7 +32,9 @@ class Clean:
     """A valley shows the share, rather than the count of chunks."""
 
 
-def chunk_shares(chunks: float, steps: float | None, *, mean_gap: float, gaps: float, wall: float | None) -> tuple[float, float]:
+def chunk_shares(
+    chunks: float, steps: float | None, *, mean_gap: float, gaps: float, wall: float | None
+) -> tuple[float, float]:
     """(u, u_low): likely and least share of gaps that no chunk can have stretched.
 
     ``chunks`` / ``steps`` chunks fall on a step; long steps hold more gaps than short ones (crowd = mean gap x
@@ -74,7 +76,7 @@ def find_valley(h: Histogram, expected: float) -> float | None:
 
 
 def coarsened(h: Histogram) -> Histogram:
-    """The histogram with neighbouring buckets put together until each is ``LEAST_WIDTH`` wide: fewer holes by chance."""
+    """The histogram with buckets put together until each is ``LEAST_WIDTH`` wide: fewer holes by chance."""
     edges: list[float] = []
     counts: list[float] = []
     low, held = 0.0, 0.0

@@ -22,6 +22,8 @@ def passes_by_kind(s: Subject) -> tuple[float, float]:
         Missing: no such counter, or one that leaves out prefill passes.
     """
     split = s.counter("passes").split
+    if s.engine.quantities["passes"].split is None:
+        raise Missing("not_exported", f"{s.engine.title} counts passes without their kind", sources=("passes",))
     prefill = split.get("prefill", 0.0)
     if prefill == 0 and _prefilled(s) > 0:
         raise Missing("not_exported", "this release counts decode passes only", sources=("passes",))

@@ -106,3 +106,17 @@ def refuse_stream_gaps(s: Subject) -> None:
             f"{s.engine.title}'s gap histogram has streaming requests only, its token counters have all",
             sources=("itl_seconds",),
         )
+
+
+def refuse_other_requests(s: Subject, a: Histogram, b: Histogram, sources: tuple[str, ...]) -> None:
+    """Stop a ratio of two sums that are over different requests: one moved at prefill, the other at the end.
+
+    Raises:
+        Missing: their counts differ, so requests in progress at an end of the window are in one of them only.
+    """
+    if s.engine.is_live("prefill_seconds") and not agree(a.count, b.count, max(1.0, b.count), extrapolation_error(s)):
+        raise Missing(
+            "invalid",
+            f"{a.count:g} requests in one sum, {b.count:g} in the other: different populations",
+            sources=sources,
+        )

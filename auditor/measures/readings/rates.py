@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from auditor.measures.readings.phases import refuse_stream_gaps
+from auditor.measures.readings.phases import refuse_other_requests, refuse_stream_gaps
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.time import impossible_time
@@ -42,7 +42,8 @@ def prompt_tokens_per_wall_second(s: Subject) -> Found:
     It counts cached tokens and every second in which nothing was prefilled.
     """
     if s.of_log:
-        return _printed_rate(s, "reported_prompt_rate", "not a prefill rate")
+        what = "vLLM prints whole prompts until about 0.16, computed tokens later"
+        return _printed_rate(s, "reported_prompt_rate", "not a prefill rate", *([what] * (s.engine.name == "vllm")))
     prompt, sources = demand(s)
     return Found(prompt / seconds(s), count=prompt, sources=sources, caveats=("not a prefill rate",))
 
@@ -74,6 +75,7 @@ def _computed_rate(s: Subject) -> tuple[float, float]:
     contradiction = impossible_time(s)
     if contradiction is not None or computed.rebuilt_sum or prefill.rebuilt_sum:
         raise Missing("invalid", contradiction or "sums are rebuilt from bucket midpoints on this page")
+    refuse_other_requests(s, prefill, computed, ("prefill_seconds", "computed_prompt_length_tokens"))
     return ratio(computed.sum, prefill.sum, "no request finished in the window"), computed.count
 
 

@@ -32,6 +32,11 @@ class Found:
 
 
 ReadingFunction = Callable[[Subject], Found]
+OVERFLOW = "the arithmetic overflows on this page"
+SHARE_TOLERANCE = 0.005
+COUNTED = ("tokens", "requests", "sequences", "steps")
+CONTRADICTION = "the counters it is made of contradict each other"
+IMPOSSIBLE = f"outside 0 to 1: {CONTRADICTION}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,17 @@ class Declared:
     better: str | None
     """``lower`` or ``higher`` where a direction is known to be good; None where it depends."""
     function: ReadingFunction
+
+    @property
+    def is_share(self) -> bool:
+        """A part of a whole: never below 0 or above 1. Net shares, which may be negative, are none."""
+        named = self.name.endswith("_share") or self.name in ("draft_acceptance", "kept_share_of_verified")
+        return self.unit == "ratio" and named and not self.is_net
+
+    @property
+    def is_net(self) -> bool:
+        """A difference of what began and what ended in the window, which may be negative."""
+        return self.name.startswith(("unmatched_", "unfinished_"))
 
     @property
     def text(self) -> str:
@@ -79,6 +95,8 @@ def compute_reading(name: str, subject: Subject) -> Reading:
         found = declared.function(subject)
     except Missing as missing:
         return Reading(name, missing.state, declared.unit, reason=missing.reason, sources=missing.sources)
+    except ArithmeticError:
+        return Reading(name, "invalid", declared.unit, reason=OVERFLOW)
     note = subject.engine.notes.get(name)
     caveats = found.caveats if note is None else (*found.caveats, note)
     state: State = "measured" if found.value is not None else "bounded"
@@ -91,7 +109,16 @@ def compute_reading(name: str, subject: Subject) -> Reading:
         caveats = (*caveats, "increase() extrapolates to the window's edges: an estimate, not a count")
     value, low, high = _finite(found.value), _finite(found.low), _finite(found.high)
     if found.value is not None and value is None:
-        return Reading(name, "invalid", declared.unit, reason="the arithmetic overflows on this page")
+        return Reading(name, "invalid", declared.unit, reason=OVERFLOW)
+    if not declared.is_net:
+        # Two counters of one page may be an event apart.
+        events = max(1.0, found.count or 1.0)
+        slack = max(SHARE_TOLERANCE, 1 / events) * (events if declared.unit in COUNTED else 1.0)
+        if value is not None and (value < -slack or (declared.is_share and value > 1 + slack)):
+            where = IMPOSSIBLE if declared.is_share else f"below 0: {CONTRADICTION}"
+            return Reading(name, "invalid", declared.unit, reason=f"{value:.4g} is {where}", sources=found.sources)
+        most = 1.0 if declared.is_share else math.inf
+        value, low, high = (None if x is None else min(most, max(0.0, x)) for x in (value, low, high))
     if low is not None and high is not None and value is not None:
         # An interval contains its value, whatever rounding did.
         low, high = min(low, value), max(high, value)

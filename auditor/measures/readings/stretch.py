@@ -13,6 +13,7 @@ from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
 
 MOST_PREEMPTED = 0.01
+REBUILT = "sums are rebuilt from bucket midpoints on this page"
 SOURCES = (
     "itl_seconds", "prefill_seconds", "decode_seconds", "output_length_tokens", "step_tokens",
     "prompt_tokens_by_source", "ttft_seconds",
@@ -21,35 +22,36 @@ SOURCES = (
 
 @reading(unit="ratio")
 def decode_stretch_share(s: Subject) -> Found:
-    """Part of decode time that is waiting for other requests' prefill, as limits; with it, what free prefill could gain.
+    """Part of decode time that is waiting for other requests' prefill; with it, what free prefill could gain.
 
-    Prefill chunks share engine steps with everybody's decode, so the decode seconds of one request contain the prefill
-    of others, and the share of time that is called prefill bounds nothing: with the prefix cache off a server showed
-    36.5 % prefill, for which 1 / (1 - share) promises 1.57x; with the cache on the same requests took 1/15.6 of the time.
+    Prefill chunks share engine steps with everybody's decode, so the decode seconds of one request contain the
+    prefill of others, and the share of time that is called prefill bounds nothing: with the prefix cache off a server
+    showed 36.5 % prefill, for which 1 / (1 - share) promises 1.57x; with the cache on, the same requests took 1/15.6
+    of the time.
 
     Derivation. Let G gaps add up to D seconds (inter-token histogram), and let F finished requests have P prefill
-    seconds, Dr decode seconds and Gr gaps. If prompt tokens cost no step time and each prompt still took one step, every
-    output would take one step without prefill, of length s0:
+    seconds, Dr decode seconds and Gr gaps. If prompt tokens cost no step time and each prompt still took one step,
+    every output would take one step without prefill, of length s0:
 
         ceiling = (P + Dr) / (s0 (Gr + F))          stretch share of decode = 1 - s0 / (D / G)
 
-    Only s0 is unknown, and one answer gives both. It is read off the gap histogram. Chunks (N1 first tokens + computed
-    tokens over min(budget, long-prefill threshold)) over steps tell what share of gaps no chunk can have stretched; where
-    the histogram has a valley near that share, the valley tells. The smallest gaps up to that share are the plain ones;
-    their mean follows from one position in all buckets that gives the exact sum, and has hard limits from the same sum.
-    In a series, moments without prompts (lulls) show s0 itself.
+    Only s0 is unknown, and one answer gives both. It is read off the gap histogram. Chunks (N1 first tokens +
+    computed tokens over min(budget, long-prefill threshold)) over steps tell what share of gaps no chunk can have
+    stretched; where the histogram has a valley near that share, the valley tells. The smallest gaps up to that share
+    are the plain ones. Their mean follows from one position in all buckets that gives the exact sum, and has hard
+    limits from the same sum. In a series, moments without prompts (lulls) show s0 itself.
 
     The ends are that mean, moved by margins that were fitted to simulated vLLM schedulers (members ceiling_99 and
-    ceiling_95; limits of the share are those of 99 %). Where more than half of the gaps may be stretched there is no
-    upper end (why_no_upper says so), unless prefill request-seconds are below 5 % of the wall: then
+    ceiling_95; the limits of the share are those of 99 %). Where more than half of the gaps may be stretched there is
+    no upper end (why_no_upper says so), unless prefill request-seconds are below 5 % of the wall W; then
 
         ceiling <= (P + Dr) / (D/G (Gr + F)) exp(0.03 + 2 P/W)
 
-    A request's own answer is the unit: queues are not in it, and where a long queue moves into a faster batch, service
-    alone can even get slower. Without a step budget the hull over 256 to 16,384 is taken. Engines side by side count W
-    once each. With preemptions in more than 1 % of requests there is no answer: prompts computed again are in no token
-    counter. Engines that run prefill alone (SGLang by default) freeze every stream instead: the same arithmetic, another
-    mechanism (member mechanism), for which the margins were not fitted.
+    The unit is a request's prefill + decode: queues are not in it, and where a long queue moves into larger batches,
+    service alone can even get slower. Without a step budget the hull over 256 to 16,384 is taken. W counts once for
+    each engine. With preemptions in more than 1 % of requests there is no answer: prompts computed again are in no
+    token counter. Engines that run prefill alone (SGLang by default) freeze every stream instead: the same
+    arithmetic, another mechanism (member mechanism), for which the margins were not fitted.
 
     Assumptions: decode-only steps and those with a chunk differ mainly by the chunk; steps of a window are alike. Not
     modelled: asynchronous scheduling, n > 1, one slow stream, pauses of the host. docs/ceilings.md has the proof.
@@ -119,32 +121,55 @@ def gather(s: Subject) -> Evidence:
     Raises:
         Missing: phase times or lengths are not on the page, contradict each other, or nothing finished.
     """
-    prefill, decode = s.histogram("prefill_seconds"), s.histogram("decode_seconds")
-    output = s.histogram("output_length_tokens")
+    prefill_alone = s.engine.prefill_runs == "alone"
+    prefill, output = s.histogram("prefill_seconds"), s.histogram("output_length_tokens")
     sources = ("prefill_seconds", "decode_seconds", "output_length_tokens")
     contradiction = impossible_time(s)
     if contradiction is not None:
         raise Missing("invalid", contradiction, sources=sources)
-    if prefill.rebuilt_sum or decode.rebuilt_sum or output.rebuilt_sum:
-        raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
-    if decode.count <= 0 or prefill.sum + decode.sum <= 0:
+    decode_seconds, finished = _decode(s)
+    if prefill.rebuilt_sum or output.rebuilt_sum:
+        raise Missing("invalid", REBUILT, sources=sources)
+    if finished <= 0 or prefill.count <= 0 or prefill.sum + decode_seconds <= 0:
         raise Missing("no_traffic", "no request finished in the window", sources=sources)
-    tokens_per_gap = _tokens_per_gap(s)
-    own = max(0.0, output.sum - decode.count) / tokens_per_gap
-    longest = max((b.high for b in iter_buckets(prefill)), default=0.0)
+    tokens_per_gap = 1.0 if prefill_alone else _tokens_per_gap(s)
     return Evidence(
         gaps=_gaps(s),
-        prefill_seconds=prefill.sum,
-        decode_seconds=decode.sum,
-        finished=decode.count,
-        own_gaps=own,
+        # Where prefill is counted at its end and the rest at the request's, windows cut them apart.
+        prefill_seconds=prefill.sum / prefill.count * finished,
+        decode_seconds=decode_seconds,
+        finished=finished,
+        own_gaps=max(0.0, output.sum - finished) / tokens_per_gap,
         computed_tokens=computed_tokens(s),
         first_tokens=_first_tokens(s, prefill.count),
         steps=s.histogram("step_tokens").count if s.has("step_tokens") else None,
         wall_seconds=None if s.window.seconds is None else s.window.seconds * engines(s),
-        longest_prefill_seconds=longest,
-        prefill_alone=s.engine.prefill_runs == "alone",
+        longest_prefill_seconds=max((b.high for b in iter_buckets(prefill)), default=0.0),
+        tokens_per_gap=tokens_per_gap,
+        prefill_passes=_prefill_passes(s) if prefill_alone else None,
+        prefill_alone=prefill_alone,
     )
+
+
+def _decode(s: Subject) -> tuple[float, float]:
+    """(decode seconds, finished requests); end-to-end minus time to first token where no decode time is exported."""
+    if s.has("decode_seconds") or s.engine.traits.get("decode_time") != "e2e_minus_ttft":
+        decode = s.histogram("decode_seconds")
+        if decode.rebuilt_sum:
+            raise Missing("invalid", REBUILT, sources=("decode_seconds",))
+        return decode.sum, decode.count
+    e2e, ttft = s.histogram("e2e_seconds"), s.histogram("ttft_seconds")
+    if e2e.count <= 0 or ttft.count <= 0:
+        raise Missing("no_traffic", "no request finished in the window", sources=("e2e_seconds", "ttft_seconds"))
+    return max(0.0, e2e.sum - ttft.sum / ttft.count * e2e.count), e2e.count
+
+
+def _prefill_passes(s: Subject) -> float | None:
+    """Batches of prefill that ran alone, where the engine counts them."""
+    if not s.has("passes"):
+        return None
+    passes = s.counter("passes").split.get("prefill", 0.0)
+    return passes if passes > 0 else None
 
 
 def engines(s: Subject) -> int:

@@ -10,7 +10,13 @@ from dataclasses import replace
 
 from auditor.measures.intervals import mean_interval, share_of_sums
 from auditor.measures.readings.agreement import agree, extrapolation_error
-from auditor.measures.readings.phases import PhaseTime, phase_time, refuse_stream_gaps, share_limits
+from auditor.measures.readings.phases import (
+    PhaseTime,
+    phase_time,
+    refuse_other_requests,
+    refuse_stream_gaps,
+    share_limits,
+)
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
@@ -175,7 +181,8 @@ def queue_share(s: Subject) -> Found:
 def _mean(s: Subject, name: str) -> Found:
     time = _spent(s, name)
     if time.count is None:
-        raise Missing("not_exported", f"the page has {name} without a count of requests", sources=time.sources)
+        why = s.missing("finished_requests").reason
+        raise Missing("not_exported", f"{name} stands without a count of requests: {why}", sources=time.sources)
     value = ratio(time.low, time.count, NOTHING, time.sources) if time.count <= 0 else time.low / time.count
     if not time.exact:
         most = None if time.high is None else time.high / time.count
@@ -220,14 +227,13 @@ def hidden_wait_share(s: Subject) -> Found:
     # Where decode is what follows the first token, it leaves the wait before that token exactly.
     inside = sum(p.high or 0.0 for p in phases)
     slack = extrapolation_error(s)
-    prefills = phases[1].count
-    if prefills is not None and not agree(e2e.count, prefills, max(1.0, e2e.count), slack):
-        raise Missing(
-            "invalid",
-            f"{e2e.count:g} requests in the end-to-end histogram, {prefills:g} in the prefill one: "
-            "different populations",
-            sources=sources,
-        )
+    for count in (p.count for p in phases if p.count is not None):
+        if not agree(e2e.count, count, max(1.0, e2e.count), slack):
+            raise Missing(
+                "invalid",
+                f"{e2e.count:g} requests in the end-to-end histogram, {count:g} in a phase's: different populations",
+                sources=sources,
+            )
     value = ratio(e2e.sum - inside, e2e.sum, NOTHING, sources)
     if value < 0:
         if not agree(e2e.sum, inside, e2e.count, slack):
@@ -276,6 +282,7 @@ def prefill_ms_per_computed_token(s: Subject) -> Found:
     sources = ("prefill_seconds", "computed_prompt_length_tokens")
     if prefill.rebuilt_sum:
         raise Missing("invalid", "sums are rebuilt from bucket midpoints on this page", sources=sources)
+    refuse_other_requests(s, prefill, computed, sources)
     value = ratio(1000 * prefill.sum, computed.sum, "no prompt token was computed", sources)
     caveat = "an upper value of the engine's cost: requests that share steps each count the whole step"
     return Found(value, count=computed.sum, sources=sources, caveats=(caveat,))

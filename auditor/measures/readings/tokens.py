@@ -216,12 +216,14 @@ def computed_tokens(s: Subject) -> Computed:
     if s.has("scheduled_prompt_tokens"):
         raise Missing(
             "invalid",
-            "requests may have been preempted: prompts computed again find their own blocks, which count as hits",
+            "this page cannot tell whether requests were preempted: prompts computed again would count as hits",
             sources=("scheduled_prompt_tokens",),
         )
     if cache_is_off(s):
         prompt, sources = demand(s)
         return Computed(prompt, prompt, "the cache is off", (*sources, "cache_config"))
+    if "prefix_query_tokens" not in s.engine.quantities and "cached_tokens" in s.engine.quantities:
+        raise s.missing("cached_tokens")
     return _of_lookups(s)
 
 
@@ -416,7 +418,12 @@ def prompt_per_generated_token(s: Subject) -> Found:
 def computed_per_generated_token(s: Subject) -> Found:
     """Computed prompt tokens over generated tokens of the same population: the real work. No share of time."""
     c = computed_tokens(s)
-    name = "output_length_tokens" if c.population == "finished requests" else "generation_tokens"
-    generated = s.histogram(name).sum if name == "output_length_tokens" else s.increase(name)
-    sources = (*c.sources, name)
+    names: tuple[str, ...]
+    if c.population == "finished requests":
+        generated, names = s.value("finished_generation_tokens"), ("output_length_tokens",)
+    elif s.engine.is_live("generation_tokens"):
+        generated, names = s.increase("generation_tokens"), ("generation_tokens",)
+    else:
+        generated, names = live_generated_tokens(s), ("decoded_tokens", "ttft_seconds")
+    sources = (*c.sources, *names)
     return Found(ratio(c.computed, generated, "no token was generated", sources), count=generated, sources=sources)

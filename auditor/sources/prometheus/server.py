@@ -20,7 +20,7 @@ Dialect = Literal["prometheus", "victoria"]
 T = TypeVar("T")
 
 CONCURRENCY = 4
-QUERIES_PER_SECOND = 20.0
+QUERIES_PER_SECOND = 40.0
 PAUSES_SECONDS = (0.5, 2.0)
 """Before the second and third try of what may pass."""
 _DIALECT_PROBE = 'increase_pure({__name__="premise_auditor_dialect_probe"}[1m])'
@@ -137,7 +137,9 @@ class MetricsServer:
         response = self._patiently(lambda: self._get(path, query))
         document = read_document(response.body, address=self.address)
         self._note(split_warnings(document)[0])
-        data = document.get("data") or ()
+        data = document.get("data")
+        if data is None:
+            return ()
         if not isinstance(data, list):
             raise EvidenceError(f"{self.address}: the list of names has not the form that it should")
         return tuple(str(name) for name in data)
