@@ -74,12 +74,12 @@ def _gather(inputs: Inputs, say: Progress, vocabulary: Vocabulary) -> Window:
     if len(inputs.targets) == 1 and not is_address(inputs.targets[0]):
         try:
             body = read_file(inputs.targets[0])
-        except EvidenceError:
-            body = None  # named, with the reason, when it is read as a page
-        else:
-            saved = _saved_window(inputs, body, vocabulary)
-            if saved is not None:
-                return saved
+        except EvidenceError as error:
+            name = "standard input" if inputs.targets[0] == STDIN else inputs.targets[0]
+            return _window("lifetime", [failed_target(name, str(error))], inputs, vocabulary, source=_name(name))
+        saved = _saved_window(inputs, body, vocabulary)
+        if saved is not None:
+            return saved
     live = [t for t in inputs.targets if is_address(t)]
     if inputs.window_seconds is not None:
         if len(live) != len(inputs.targets):
@@ -133,7 +133,7 @@ def is_address(target: str) -> bool:
     if target.startswith(("http://", "https://")):
         return True
     # os.path, since Path.exists raises on names that are too long to be one.
-    if target == STDIN or os.path.exists(target):  # noqa: PTH110
+    if target == STDIN or os.path.exists(target):
         return False
     from auditor.sources.scrape import looks_like_address
 
@@ -256,12 +256,16 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
 def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: Progress) -> Window:
     """Two scrapes of each target, the time between them."""
     from auditor.http import Client
-    from auditor.sources.scrape import metrics_url, scrape_all
+    from auditor.sources.alike import PageReader
+    from auditor.sources.scrape import Scrape, metrics_url
 
     assert inputs.window_seconds is not None
     urls = expand_addresses([metrics_url(t) for t in targets], expand=inputs.expand_dns)
+    reader = PageReader(vocabulary.wanted)
     with Client(inputs.transport) as client:
-        first = scrape_all(client, urls, vocabulary.wanted)
+        fetched = Scrape(reader, urls).fetch(client)
+        due = time.monotonic() + inputs.window_seconds
+        first = fetched.parse()
         if all(f.page is None for f in first):
             return _window(
                 "scrapes",
@@ -269,8 +273,9 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
                 inputs,
                 vocabulary,
             )
-        _wait(inputs.window_seconds, say)
-        second = scrape_all(client, urls, vocabulary.wanted)
+        say(f"first scrape done; the second one in {inputs.window_seconds:g} s")
+        _wait_until(due, say)
+        second = Scrape(reader, urls).fetch(client).parse()
     out: list[TargetWindow] = []
     spans, starts, ends = [], [], []
     for a, b in zip(first, second, strict=True):
@@ -295,13 +300,11 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
     )
 
 
-def _wait(length: float, say: Progress) -> None:
+def _wait_until(due: float, say: Progress) -> None:
     """Sleep until the second scrape, with a line of progress now and then."""
-    end = time.monotonic() + length
-    say(f"first scrape done; the second one in {length:g} s")
-    while (left := end - time.monotonic()) > 0:
+    while (left := due - time.monotonic()) > 0:
         time.sleep(min(left, 10.0))
-        left = end - time.monotonic()
+        left = due - time.monotonic()
         if left > 1:
             say(f"{left:.0f} s left")
 
@@ -344,7 +347,8 @@ def _saved_window(inputs: Inputs, body: bytes, vocabulary: Vocabulary) -> Window
         return None
     name = "standard input" if inputs.targets[0] == STDIN else inputs.targets[0]
     if document.get("kind") != "window":
-        raise UsageError(f"{name}: is a saved {document.get('kind')}, not a window; auditor render shows a report again")
+        kind = document.get("kind")
+        raise UsageError(f"{name}: is a saved {kind}, not a window; auditor render shows a report again")
     from auditor.saved import window_from_json
 
     window = window_from_json(document, name=name)

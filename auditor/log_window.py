@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 import zlib
@@ -71,7 +72,7 @@ def _head(target: str, *, alone: bool) -> bytes | None:
     if target == STDIN:
         stream = sys.stdin.buffer
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if alone and isinstance(stream, io.BufferedReader) else None
-    elif Path(target).is_file():
+    elif os.path.isfile(target):  # Path raises on a name that is too long to be one
         try:
             with Path(target).open("rb") as file:
                 head = file.read(HEAD_BYTES)

@@ -198,10 +198,15 @@ class TargetWindow:
     coverage: float = 1.0
     """Share of the window that this target's pages or samples cover."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.series, SeriesTable):
+            object.__setattr__(self, "series", SeriesTable.of(self.series))
+
     @property
     def table(self) -> SeriesTable:
-        """The series as one table."""
-        return self.series if isinstance(self.series, SeriesTable) else SeriesTable.of(self.series)
+        """The series, as the table that they always are."""
+        assert isinstance(self.series, SeriesTable)
+        return self.series
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from auditor.measures.fleet import compare_engines
 from auditor.measures.identities import identities, running_at_both_ends
 from auditor.measures.readings import READINGS
 from auditor.measures.readings.distributions import slo_share
-from auditor.measures.readings.tokens import external_kv_share
+from auditor.measures.readings.prompt_work import external_kv_share
 from auditor.measures.reduce import reduce_target
 from auditor.measures.roles import join_pair
 from auditor.measures.settings import page_settings, resolve_settings

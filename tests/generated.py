@@ -33,7 +33,32 @@ def engines_page_file() -> Files:
     return engines_page()
 
 
-GENERATED: tuple[Callable[[], Files], ...] = (engines_page_file, premises_schema_file)
+def monitoring_files() -> Files:
+    """Recording and alert rules, and a dashboard, for each engine."""
+    from auditor.measures.vocabulary import load_vocabulary
+    from auditor.monitoring.dashboard import render_dashboard
+    from auditor.monitoring.rules import render_rules
+
+    out = {}
+    for engine in load_vocabulary().engines:
+        out[f"queries/rules/{engine.name}.yaml"] = render_rules(engine)
+        out[f"queries/dashboards/{engine.name}.json"] = render_dashboard(engine)
+    return out
+
+
+def reference_page_files() -> Files:
+    """Audits, levers, readings and flags, from their docstrings."""
+    from tests.reference_pages import reference_pages
+
+    return reference_pages()
+
+
+GENERATED: tuple[Callable[[], Files], ...] = (
+    engines_page_file,
+    monitoring_files,
+    premises_schema_file,
+    reference_page_files,
+)
 
 
 def differences() -> Iterator[tuple[Path, str, str]]:

@@ -61,9 +61,10 @@ def audit(readings: Readings, options: Options) -> Verdict:
         expected="tokens move, at least one a running request and second",
         found=_tokens(readings),
         uses=NEEDS,
-        flags=("scheduler_starvation", "prefill_first_scheduling", "gauges_stale", "no_traffic", "lifetime_only", "counter_reset"),
+        flags=("scheduler_starvation", "prefill_first_scheduling", "gauges_stale", "no_traffic", "lifetime_only",
+               "counter_reset"),
         next=_next(readings, word),
-    )
+    )  # fmt: skip
 
 
 def _judge(readings: Readings, options: Options) -> tuple[VerdictWord, str]:

@@ -96,6 +96,8 @@ def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
             option("--peak-tflops", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak arithmetic of one GPU."),
             option("--peak-gbytes-per-second", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak memory bandwidth of one GPU."),
             option("--parameters", type=PARAMETERS, metavar="N", help="Model size, for a roofline without the engine's estimates: 8e9, 70b."),
+            option("--precision", type=click.Choice(["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]),
+                   help="Of the weights, with --parameters; bf16 is assumed."),
             option("--accelerator", metavar="NAME", help="Take the peaks from a small named table."),
         )
     ):  # fmt: skip
@@ -121,7 +123,7 @@ class Parameters(click.ParamType[float]):
 PARAMETERS = Parameters()
 
 SETTINGS = ("budget", "threshold", "seats", "context", "block_size", "peak_tflops", "peak_gbytes_per_second",
-            "parameters", "accelerator")  # fmt: skip
+            "parameters", "precision", "accelerator")  # fmt: skip
 
 
 def read_options(values: Mapping[str, Any]) -> Options:

@@ -3,9 +3,9 @@
 Comparable: the same kind of window, of about the same length, with about the same traffic. The band is wide enough that
 a quiet night falls outside of it about once in five hundred (normal noise; measured rates: docs/history.md).
 
-Positive quantities are compared as logarithms and shares as log-odds: queues and tails are lopsided, and a band laid on
-plain values would cry wolf on their long side. Below the spread of the nights the band never gets narrower than the
-95 % interval of tonight's own number, nor than a floor: nights that happened to agree prove no precision.
+Positive quantities are compared as logarithms, shares as log-odds, counts as roots: queues and tails are lopsided, and
+a band laid on plain values would cry wolf on their long side. The band never gets narrower than the 95 % interval of
+tonight's own number, nor than a floor: nights that happened to agree prove no precision.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLOOR = 0.01
 # quantile .998 of |x - median| / (1.4826 MAD), 400,000 draws each.
 _WIDTHS = ((5, 34.0), (6, 14.4), (7, 13.9), (8, 9.44), (9, 9.28), (10, 7.37), (12, 6.34), (14, 5.75), (16, 5.31),
            (18, 4.93), (20, 4.75), (24, 4.40), (28, 4.18), (40, 3.79))  # fmt: skip
-_COUNTED = frozenset({"requests", "tokens", "preemptions", "steps", "sequences"})
+_COUNTED = frozenset({"requests", "preemptions", "steps", "sequences"})
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def make_baseline(
     spread = MAD_TO_SIGMA * median(abs(x - centre) for x in laid)
     middle = scale.back(centre)
     known = max(_sampling(tonight, scale), median(_sampling(p, scale) for p in nights))
-    known = max(known, _floor(scale, middle, unit, tonight.count))
+    known = max(known, _floor(scale, middle, tonight.count))
     # What is known of a single night needs no allowance for a MAD out of few nights.
     half = max(_width(len(nights)) * spread, KNOWN_WIDTH * math.sqrt(1 + math.pi / 2 / len(nights)) * known)
     deviations = 0.0
@@ -115,7 +115,7 @@ def make_baseline(
     return Baseline(
         # The median itself, not its way there and back: shrunken shares would come back a little off.
         median=median(values),
-        low=scale.back(centre - half),
+        low=max(scale.back(centre - half), 0.0 if min(values) >= 0 else -math.inf),
         high=scale.back(centre + half),
         nights=len(nights),
         deviations=deviations,
@@ -133,9 +133,14 @@ class _Scale:
             n = max(1.0, min(count if count is not None else 1e4, 1e4))
             kept = (min(1.0, max(0.0, value)) * n + 0.5) / (n + 1)
             return math.log(kept / (1 - kept))
+        if self.kind == "root":
+            # Anscombe's root: a Poisson count has a standard deviation of 1 on it, whatever its mean.
+            return 2 * math.sqrt(max(0.0, value) + 0.375)
         return value
 
     def back(self, x: float) -> float:
+        if self.kind == "root":
+            return max(0.0, (max(0.0, x) / 2) ** 2 - 0.375)
         if self.kind == "log":
             return math.exp(min(x, 690.0))
         if self.kind == "odds":
@@ -146,6 +151,8 @@ class _Scale:
 def _pick_scale(values: Sequence[float], unit: str) -> _Scale:
     if unit == "ratio" and all(0 <= v <= 1 for v in values):
         return _Scale("odds")
+    if unit in _COUNTED and all(v >= 0 for v in values):
+        return _Scale("root")
     return _Scale("log" if all(v > 0 for v in values) else "plain")
 
 
@@ -158,15 +165,14 @@ def _sampling(p: Point, scale: _Scale) -> float:
     return max(0.0, scale.there(p.high, p.count) - scale.there(p.low, p.count)) / (2 * Z95)
 
 
-def _floor(scale: _Scale, middle: float, unit: str, count: float | None) -> float:
+def _floor(scale: _Scale, middle: float, count: float | None) -> float:
     """Least spread that is believed: one percent, or that of a count of events."""
     if scale.kind == "odds":
         n = max(1.0, min(count if count is not None else 1e4, 1e4))
         kept = (middle * n + 0.5) / (n + 1)
         return max(FLOOR, math.sqrt(1 / (n * kept * (1 - kept))) if count is not None else 0.02)
-    if unit in _COUNTED:
-        events = max(1.0, abs(middle))
-        return max(FLOOR, 1 / math.sqrt(events)) if scale.kind == "log" else max(FLOOR * events, math.sqrt(events))
+    if scale.kind == "root":
+        return max(1.0, FLOOR * math.sqrt(middle))
     if scale.kind == "log":
         return FLOOR
     return max(FLOOR * abs(middle), 1e-3)

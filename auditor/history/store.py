@@ -171,6 +171,8 @@ class Store:
             for table in ("reading", "verdict", "fact", "presence", "target"):
                 connection.execute(f"DELETE FROM {table} WHERE run IN (SELECT id FROM gone)")
             connection.execute("DELETE FROM run WHERE id IN (SELECT id FROM gone)")
+            for statement in _UNUSED:
+                connection.execute(statement)
         if gone:
             # Gives the space back; needs room of its own, so a full disk only leaves the file as large as it was.
             try:
@@ -179,6 +181,17 @@ class Store:
                 return len(gone)
         return len(gone)
 
+
+_UNUSED = (
+    "DELETE FROM subject WHERE id NOT IN (SELECT subject FROM presence)",
+    "DELETE FROM series WHERE id NOT IN (SELECT series FROM reading)",
+    """DELETE FROM word WHERE id NOT IN (
+       SELECT reason FROM reading WHERE reason IS NOT NULL UNION SELECT audit FROM verdict
+       UNION SELECT flags FROM presence UNION SELECT address FROM target
+       UNION SELECT reason FROM target WHERE reason IS NOT NULL
+       UNION SELECT name FROM fact UNION SELECT value FROM fact)""",
+)
+"""What nothing speaks of any more after old runs were forgotten."""
 
 Word = Callable[[str | None], int | None]
 

@@ -10,6 +10,13 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from auditor.measures.readings.agreement import agree, extrapolation_error
+from auditor.measures.readings.prompt_work import (
+    INFLATION_TOLERANCE,
+    cache_is_off,
+    demand,
+    live_generated_tokens,
+    lookups,
+)
 from auditor.measures.readings.registry import IMPOSSIBLE, READINGS
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.steps import (
@@ -20,7 +27,6 @@ from auditor.measures.readings.steps import (
     several_front_ends,
 )
 from auditor.measures.readings.time import impossible_time
-from auditor.measures.readings.tokens import INFLATION_TOLERANCE, cache_is_off, demand, live_generated_tokens, lookups
 from auditor.measures.roles import DECODE, PREFILL, node_roles
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Gauge

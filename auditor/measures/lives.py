@@ -6,13 +6,19 @@ moved, every series of it starts from zero again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from operator import itemgetter, lt
+from typing import Any, TypeVar
 
 from auditor.measures.vocabulary import PROCESS_START, Engine
-from auditor.model import Series, TargetWindow
+from auditor.model import Labels, TargetWindow
 
+T = TypeVar("T")
 ProcessKey = tuple[str, ...]
+Column = Sequence[float | None]
 
 CREATED = "_created"
 # A start time printed with fewer digits moves by this much without a restart.
@@ -42,15 +48,14 @@ class Lives:
         return self.restarted.get(process) or self.restarted[()]
 
 
-def process_key(series: Series, engine: Engine) -> ProcessKey:
+def process_key(labels: Labels, engine: Engine) -> ProcessKey:
     """The process of a series inside its target: its pid and replica labels, where it has any."""
-    labels = dict(series.labels)
+    found = dict(labels)
     names = (*engine.copy_labels, *engine.replica_labels)
-    return tuple(labels[name] for name in names if labels.get(name))
+    return tuple(found[name] for name in names if found.get(name))
 
 
-def _is_monotone(series: Series, kinds: Mapping[str, str], counters: frozenset[str]) -> bool:
-    name = series.name
+def _is_monotone(name: str, kinds: Mapping[str, str], counters: frozenset[str]) -> bool:
     if name in counters or kinds.get(name) == "counter":
         return True
     base, _, suffix = name.rpartition("_")
@@ -59,46 +64,101 @@ def _is_monotone(series: Series, kinds: Mapping[str, str], counters: frozenset[s
     return suffix == "total" and kinds.get(base) == "counter"
 
 
-def find_lives(target: TargetWindow, engine: Engine) -> Lives:
-    """Read the lives of a target's processes off its pages."""
-    pages = len(target.times)
+@dataclass(frozen=True)
+class _Watched:
+    """Which series of a target tell something about its processes: positions in its table."""
+
+    starts: tuple[int, ...]
+    created: tuple[tuple[int, ProcessKey], ...]
+    monotone: tuple[tuple[int, ProcessKey], ...]
+    processes: tuple[ProcessKey, ...]
+
+    def nothing_happened(self, before: Column, now: Column) -> bool:
+        """No counter fell and no ``_created`` moved between two pages that have every series."""
+        fell = map(lt, self._monotone_values(now), self._monotone_values(before))
+        return not any(fell) and self._created_values(now) == self._created_values(before)
+
+    @cached_property
+    def _monotone_values(self) -> Callable[[Column], tuple[Any, ...]]:
+        return pick_all([i for i, _ in self.monotone])
+
+    @cached_property
+    def _created_values(self) -> Callable[[Column], tuple[Any, ...]]:
+        return pick_all([i for i, _ in self.created])
+
+
+def pick_all(positions: Sequence[int]) -> Callable[[Sequence[T]], tuple[T, ...]]:
+    """A function that gives the values at these positions, whatever their number: ``itemgetter`` for any length."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple([values[i] for i in positions])
+
+
+def _watched(target: TargetWindow, engine: Engine) -> _Watched:
+    """Worked out once for targets with the same series."""
+    memo = target.table.shared.memo
+    known = memo.get(("watched", engine))
+    if known is not None and known[0] is target.kinds:
+        found: _Watched = known[1]
+        return found
     counters = frozenset(
         engine.exported(name, target.form)
         for q in engine.quantities.values()
         if q.kind in ("counter", "histogram")
         for name in q.series
     )
-    falls: dict[ProcessKey, list[bool]] = {(): [False] * pages}
-    moved: dict[ProcessKey, list[bool]] = {(): [False] * pages}
-    steady: dict[ProcessKey, list[bool]] = {(): [False] * pages}
+    starts: list[int] = []
+    created: list[tuple[int, ProcessKey]] = []
+    monotone: list[tuple[int, ProcessKey]] = []
+    processes: dict[ProcessKey, None] = {(): None}
+    for i, (name, labels) in enumerate(target.table.shared.keys):
+        if name == PROCESS_START:
+            starts.append(i)
+        elif name.endswith(CREATED) or _is_monotone(name, target.kinds, counters):
+            key = process_key(labels, engine)
+            processes[key] = None
+            (created if name.endswith(CREATED) else monotone).append((i, key))
+    watched = _Watched(tuple(starts), tuple(created), tuple(monotone), tuple(processes))
+    memo["watched", engine] = (target.kinds, watched)
+    return watched
+
+
+def find_lives(target: TargetWindow, engine: Engine) -> Lives:
+    """Read the lives of a target's processes off its pages."""
+    pages = len(target.times)
+    table, watched = target.table, _watched(target, engine)
+    falls = {key: [False] * pages for key in watched.processes}
+    moved = {key: [False] * pages for key in watched.processes}
+    steady = {key: [False] * pages for key in watched.processes}
     fallen: list[tuple[int, tuple[float | None, ...]]] = []
-    starts: list[float | None] = [None] * pages
-    has_created = back = False
-    for s in target.series:
-        if s.name == PROCESS_START:
-            starts = [v if a is None else a for a, v in zip(starts, s.values, strict=True)]
+    starts = [next((v for i in watched.starts if (v := c[i]) is not None), None) for c in table.columns]
+    starts += [None] * (pages - len(starts))
+    has_created, back = bool(watched.created), False
+    # A series that was away for a page is held against where it was last seen.
+    last: list[float | None] = list(table.columns[0]) if table.columns else []
+    for page, (previous, column) in enumerate(pairwise(table.columns), 1):
+        if table.is_complete and watched.nothing_happened(previous, column):
+            for _, key in watched.created:
+                steady[key][page] = True
             continue
-        created = s.name.endswith(CREATED)
-        has_created = has_created or created
-        if not created and not _is_monotone(s, target.kinds, counters):
-            continue
-        key = process_key(s, engine)
-        for table in (falls, moved, steady):
-            table.setdefault(key, [False] * pages)
-        for i in range(1, pages):
-            before, now = s.values[i - 1], s.values[i]
-            if before is None or now is None or before == now:
-                if created and before is not None and now is not None:
-                    steady[key][i] = True
+        if not table.is_complete:
+            previous = last
+            last = [old if now is None else now for old, now in zip(last, column, strict=True)]
+        for i, key in watched.created:
+            before, now = previous[i], column[i]
+            if before is None or now is None:
                 continue
-            if created:
-                moved[key][i] = True
-                back = back or now < before
-            elif now < before:
-                falls[key][i] = True
-                fallen.append((i, s.values))
+            (steady if before == now else moved)[key][page] = True
+            back = back or now < before
+        for i, key in watched.monotone:
+            before, now = previous[i], column[i]
+            if before is not None and now is not None and now < before:
+                falls[key][page] = True
+                fallen.append((page, table[i].values))
+    seen_start = starts[0]
     for i in range(1, pages):
-        a, b = starts[i - 1], starts[i]
+        a, b = seen_start, starts[i]
+        seen_start = a if b is None else b
         if a is None or b is None:
             continue
         if abs(b - a) > START_TOLERANCE_SECONDS:

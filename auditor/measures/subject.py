@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from auditor.measures.histogram import merge as merge_histograms
@@ -89,7 +90,7 @@ class Subject:
                 merge_quantities(found, self.engine.quantities.get(name)) if found else self._not_yet(name)
             )
         merged = self._merged[name]
-        if merged is None or any(name in p.flaws for p in self.parts):
+        if merged is None or name in self._flawed:
             raise self.missing(name)
         return merged
 
@@ -98,7 +99,7 @@ class Subject:
         declaration = self.engine.quantities.get(name)
         if self.of_log or declaration is None or declaration.kind not in ("counter", "histogram"):
             return None
-        beside = declaration.kind == "counter" and any(self._on_page(other) for other in declaration.zero_beside)
+        beside = declaration.kind == "counter" and not self._on_page.isdisjoint(declaration.zero_beside)
         if not beside and (declaration.population == "state" or not self._nothing_ran):
             return None
         return Counter(0.0, 0.0, 0.0) if declaration.kind == "counter" else Histogram((math.inf,), (0.0,), 0.0, 0.0)
@@ -140,13 +141,18 @@ class Subject:
         """This form of the page leaves out counters that never moved."""
         return self.engine.form(self.form).sparse_counters if self.form else False
 
-    def _on_page(self, name: str) -> bool:
-        return any(name in p.quantities for p in self.parts)
+    @cached_property
+    def _flawed(self) -> frozenset[str]:
+        return frozenset(name for p in self.parts for name in p.flaws)
+
+    @cached_property
+    def _on_page(self) -> frozenset[str]:
+        return frozenset().union(*(p.quantities for p in self.parts))
 
     def has(self, name: str) -> bool:
-        if any(name in p.flaws for p in self.parts):
+        if name in self._flawed:
             return False
-        return self._on_page(name) or self._not_yet(name) is not None
+        return name in self._on_page or self._not_yet(name) is not None
 
     def counter(self, name: str) -> Counter:
         q = self.quantity(name)
@@ -157,6 +163,9 @@ class Subject:
     def histogram(self, name: str) -> Histogram:
         q = self.quantity(name)
         if not isinstance(q, Histogram):
+            if self.engine.quantities[name].kind != "histogram":
+                reason = f"{self.engine.title} exports its sum only, no distribution"
+                raise Missing("not_exported", reason, sources=(name,))
             raise Missing("invalid", f"{name} is no histogram on this page", sources=(name,))
         return q
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from auditor.measures.lives import CREATED, find_lives
+from auditor.measures.lives import CREATED, find_lives, pick_all
 from auditor.measures.vocabulary import PROCESS_START, Engine, Form, Vocabulary
-from auditor.model import Labels, Page, Series, TargetWindow, UsageError
+from auditor.model import Page, PageShape, SeriesKey, SeriesKeys, SeriesTable, TargetWindow, UsageError
 
 LIKELY_CAUSES = "statistics switched off, a wrong port or process, or a renamed metric set"
 
@@ -31,46 +32,99 @@ def build_target(
         UsageError: saved pages in the wrong order, of different engines or of different models.
     """
     times = tuple(at for at, _ in pages)
+    outline = _outline(tuple(page.shape for _, page in pages), vocabulary)
+    if outline.mismatch:
+        return _mismatch(address, outline.mismatch, times, saved=saved)
+    name = outline.engine.name if outline.engine is not None else None
     samples_read = sum(page.samples_read for _, page in pages)
-    recognised = [vocabulary.recognise(page.names_read) for _, page in pages]
-    last_page = pages[-1][1]
-    if recognised[-1] is None:
-        reason = _nothing_known(last_page, vocabulary)
-        return TargetWindow(address, "not_an_engine", reason=reason, times=times, samples_read=samples_read)
-    engine, form = recognised[-1]
-    for found in recognised[:-1]:
-        if found is None or found[0] is not engine or found[1] != form:
-            other = "no known engine" if found is None else f"{found[0].title} ({found[1].prefix})"
-            return _mismatch(
-                address, f"one page is of {other}, the last one of {engine.title} ({form.prefix})", times, saved=saved
-            )
-    if _is_router_copy(last_page, engine, form):
-        reason = (
-            f"{form.prefix} gauges without counters, histograms and engine label: a router's copy; scrape the workers"
-        )
+    if outline.refusal or outline.engine is None:
         return TargetWindow(
-            address, "not_an_engine", engine.name, reason=reason, times=times, samples_read=samples_read
-        )
-    models = [_models(page, engine) for _, page in pages]
-    if len(pages) > 1 and models[0] and models[-1] and not models[0] & models[-1]:
-        return _mismatch(
-            address,
-            f"the first page serves {', '.join(sorted(models[0]))}, the last one {', '.join(sorted(models[-1]))}",
-            times,
-            saved=saved,
+            address, "not_an_engine", name, reason=outline.refusal, times=times, samples_read=samples_read
         )
     target = TargetWindow(
         address=address,
         state="measured",
-        engine=engine.name,
+        engine=name,
         times=times,
-        form=form.prefix,
-        helps={name: text for _, page in pages for name, text in page.helps.items() if "cache" in name},
-        kinds={n: k for _, page in pages for n, k in page.kinds.items() if n.startswith(form.prefix)},
-        series=_columns([page for _, page in pages], form.prefix),
+        form=outline.form,
+        helps=outline.helps,
+        kinds=outline.kinds,
+        series=outline.table([page for _, page in pages]),
         samples_read=samples_read,
     )
-    return _check_lives(target, engine, saved=saved)
+    return _check_lives(target, outline.engine, saved=saved)
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """A target as far as it does not depend on the numbers of its pages: the same for all engines of a kind."""
+
+    engine: Engine | None = None
+    form: str = ""
+    mismatch: str = ""
+    refusal: str | None = None
+    helps: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    keys: SeriesKeys = field(default_factory=lambda: SeriesKeys(()))
+    columns: tuple[Callable[[tuple[float, ...]], Sequence[float | None]], ...] = ()
+    """For each page: its values -> one for each of the keys."""
+
+    def table(self, pages: Sequence[Page]) -> SeriesTable:
+        """Every series of the engine, with its value on each page."""
+        return SeriesTable(
+            self.keys, [column(page.values) for page, column in zip(pages, self.columns, strict=True)]
+        )
+
+
+def _column(keys: Iterable[SeriesKey], shape: PageShape) -> Callable[[tuple[float, ...]], Sequence[float | None]]:
+    """Takes a page's values to a column of the keys' values."""
+    where = {key: i for i, key in enumerate(shape.keys)}
+    places = [where.get(key) for key in keys]
+    everywhere = [i for i in places if i is not None]
+    if len(everywhere) == len(places):
+        return pick_all(everywhere)
+    return lambda values: [None if i is None else values[i] for i in places]
+
+
+def _outline(shapes: tuple[PageShape, ...], vocabulary: Vocabulary) -> _Outline:
+    """Remembered with the last page's shape: a thousand engines of one kind have one outline."""
+    last = shapes[-1]
+    key = ("outline", vocabulary, shapes[:-1])
+    known: _Outline | None = last.memo.get(key)
+    if known is None:
+        known = last.memo[key] = _make_outline(shapes, vocabulary)
+    return known
+
+
+def _make_outline(shapes: tuple[PageShape, ...], vocabulary: Vocabulary) -> _Outline:
+    recognised = [vocabulary.recognise(shape.names_read) for shape in shapes]
+    if recognised[-1] is None:
+        return _Outline(refusal=_nothing_known(shapes[-1], vocabulary))
+    engine, form = recognised[-1]
+    for found in recognised[:-1]:
+        if found is None or found[0] is not engine or found[1] != form:
+            other = "no known engine" if found is None else f"{found[0].title} ({found[1].prefix})"
+            return _Outline(engine, mismatch=f"one page is of {other}, the last one of {engine.title} ({form.prefix})")
+    if _is_router_copy(shapes[-1], engine, form):
+        reason = (
+            f"{form.prefix} gauges without counters, histograms and engine label: a router's copy; scrape the workers"
+        )
+        return _Outline(engine, refusal=reason)
+    models = [_models(shape, engine) for shape in shapes]
+    if len(shapes) > 1 and models[0] and models[-1] and not models[0] & models[-1]:
+        first, last = (", ".join(sorted(m)) for m in (models[0], models[-1]))
+        return _Outline(engine, mismatch=f"the first page serves {first}, the last one {last}")
+    keys = dict.fromkeys(
+        key for shape in shapes for key in shape.keys if key[0].startswith(form.prefix) or key[0] == PROCESS_START
+    )
+    return _Outline(
+        engine=engine,
+        form=form.prefix,
+        helps={name: text for shape in shapes for name, text in shape.helps.items() if "cache" in name},
+        kinds={n: k for shape in shapes for n, k in shape.kinds.items() if n.startswith(form.prefix)},
+        keys=SeriesKeys(tuple(keys)),
+        columns=tuple(_column(keys, shape) for shape in shapes),
+    )
 
 
 def _check_lives(target: TargetWindow, engine: Engine, *, saved: bool) -> TargetWindow:
@@ -101,40 +155,19 @@ def _mismatch(address: str, what: str, times: tuple[float | None, ...], *, saved
     return failed_target(address, f"{what}: it changed during the window", times=times)
 
 
-def _columns(pages: Sequence[Page], prefix: str) -> tuple[Series, ...]:
-    """Every series of the engine, with its value on each page."""
-    if len(pages) == 1:
-        return tuple(
-            Series(s.name, s.labels, (s.value,))
-            for s in pages[0].samples
-            if s.name.startswith(prefix) or s.name == PROCESS_START
-        )
-    columns: dict[tuple[str, Labels], list[float | None]] = {}
-    for i, page in enumerate(pages):
-        for sample in page.samples:
-            if not (sample.name.startswith(prefix) or sample.name == PROCESS_START):
-                continue
-            key = (sample.name, sample.labels)
-            column = columns.get(key)
-            if column is None:
-                column = columns[key] = [None] * len(pages)
-            column[i] = sample.value
-    return tuple(Series(name, labels, tuple(values)) for (name, labels), values in columns.items())
-
-
-def _models(page: Page, engine: Engine) -> frozenset[str]:
+def _models(shape: PageShape, engine: Engine) -> frozenset[str]:
     names = set(engine.model_labels)
-    return frozenset(value for s in page.samples for key, value in s.labels if key in names and value)
+    return frozenset(value for _, labels in shape.keys for key, value in labels if key in names and value)
 
 
-def _is_router_copy(page: Page, engine: Engine, form: Form) -> bool:
+def _is_router_copy(shape: PageShape, engine: Engine, form: Form) -> bool:
     if engine.router_sign is None:
         return False
-    ours = [s for s in page.samples if s.name.startswith(form.prefix)]
+    ours = [key for key in shape.keys if key[0].startswith(form.prefix)]
     ranks = set(engine.rank_labels)
-    for s in ours:
-        base, _, suffix = s.name.rpartition("_")
-        if page.kinds.get(s.name) in ("counter", "histogram") or suffix in (
+    for name, labels in ours:
+        base, _, suffix = name.rpartition("_")
+        if shape.kinds.get(name) in ("counter", "histogram") or suffix in (
             "total",
             "bucket",
             "count",
@@ -143,12 +176,12 @@ def _is_router_copy(page: Page, engine: Engine, form: Form) -> bool:
             return False
         if base and suffix == CREATED[1:]:
             return False
-        if any(key in ranks for key, _ in s.labels):
+        if any(key in ranks for key, _ in labels):
             return False
     return bool(ours)
 
 
-def _nothing_known(page: Page, vocabulary: Vocabulary) -> str:
+def _nothing_known(page: PageShape, vocabulary: Vocabulary) -> str:
     refusal = vocabulary.refusal(page.names_read)
     if refusal is not None:
         return f"{refusal.title}: {refusal.reason}"
@@ -157,6 +190,46 @@ def _nothing_known(page: Page, vocabulary: Vocabulary) -> str:
         f"answered with {page.samples_read} series, not one of a known engine (looked for {prefixes}). "
         f"Likely: {LIKELY_CAUSES}"
     )
+
+
+class SeenServers:
+    """Which servers were read already: one process behind two addresses must not be counted twice.
+
+    Pages that share a creation time are surely of one server; where one of them has none, the start time decides.
+    Start times have a hundredth of a second: two replicas that a roll-out started together can share one.
+    """
+
+    def __init__(self) -> None:
+        self._created: dict[tuple[SeriesKey, float], str] = {}
+        self._starts: dict[tuple[bool, float], str] = {}
+
+    def add(self, address: str, page: Page) -> str | None:
+        """The first other address that gave a page of this page's server, or None; the page is remembered."""
+        created_at, start_at = _identifying(page.shape)
+        created = [(page.shape.keys[i], page.values[i]) for i in created_at]
+        starts = [page.values[i] for i in start_at]
+        kinds = (False,) if created else (False, True)
+        known = [self._created[mark] for mark in created if mark in self._created]
+        known += [self._starts[kind, s] for s in starts for kind in kinds if (kind, s) in self._starts]
+        twin = next((other for other in known if other != address), None)
+        if twin is None:
+            for mark in created:
+                self._created.setdefault(mark, address)
+            for start in starts:
+                self._starts.setdefault((bool(created), start), address)
+        return twin
+
+
+def _identifying(shape: PageShape) -> tuple[list[int], list[int]]:
+    """Where the creation times and the start time stand among a page's values."""
+    if "identifying" not in shape.memo:
+        names = [name for name, _ in shape.keys]
+        shape.memo["identifying"] = (
+            [i for i, name in enumerate(names) if name.endswith(CREATED)],
+            [i for i, name in enumerate(names) if name == PROCESS_START],
+        )
+    found: tuple[list[int], list[int]] = shape.memo["identifying"]
+    return found
 
 
 def same_server(pages: Sequence[Page]) -> bool:

@@ -30,11 +30,13 @@ def date_axis(axes: Axes, dated: bool) -> None:
     if not dated:
         axes.set_xlabel("slice")
         return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import AutoDateLocator, DateFormatter, num2date
 
+    first, last = (num2date(x) for x in axes.get_xlim())  # type: ignore[no-untyped-call]
     locator: Any = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
+    # Month and day beside each other over days, the time of day within two of them; always UTC.
+    formatter: Any = DateFormatter("%m-%d" if (last - first).days >= 2 else "%H:%M")  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    formatter: Any = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
 
 

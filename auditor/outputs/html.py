@@ -166,6 +166,8 @@ def _subject(
     trends = night["trends"] if night else {}
     drawn = [trend_picture(reading, t, f"{name}-t{i}") for i, (reading, t) in enumerate(trends.items())]
     return {
+        "id": name,
+        "overview": _overview(subject, night),
         "title": subject_title(subject["labels"]),
         "sub": "" if done is None else f"{number(done)} requests finished",
         "idle": "no_traffic" in subject["flags"],
@@ -186,6 +188,13 @@ def _subject(
         "parts": [_part(p) for p in subject.get("parts", ())],
         "caveats": _caveats(subject),
     }
+
+
+def _overview(subject: Mapping[str, Any], night: Mapping[str, Any] | None) -> str:
+    """What a reader of many subjects looks for: broken premises, and how the night was."""
+    broken = sum(v["verdict"] == "broken" for v in subject["audits"].values())
+    words = f"{broken} premise{'' if broken == 1 else 's'} broken"
+    return f"{words}; {_nights.verdict_words(night)}" if night else words
 
 
 def _shown(picture: Picture) -> dict[str, Any]:

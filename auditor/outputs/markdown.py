@@ -37,10 +37,27 @@ def render(document: Mapping[str, Any], options: RenderOptions) -> str:
     lines += _targets(document)
     for subject in document["subjects"]:
         lines += _subject(document, subject, options)
+    if document.get("nights"):
+        lines += _nights_part(document["nights"])
     if not document["subjects"]:
         lines += ["No engine was measured, so there is no verdict.", ""]
     lines += [f"{escape(document['tool'])}, exit code {document['exit_code']}", ""]
     return "\n".join(lines)
+
+
+def _nights_part(nights: Mapping[str, Any]) -> Iterator[str]:
+    """What a nightly report says of the nights before."""
+    from auditor.outputs import _nights
+
+    yield f"## Nights: {escape(_nights.title(nights))}"
+    yield ""
+    for note in _nights.general_notes(nights):
+        yield f"- {escape(note)}"
+    for night in nights.get("subjects", ()):
+        yield f"- **{escape(subject_title(night['labels']))}** {escape(_nights.verdict_words(night))}"
+        for line in _nights.subject_lines(night):
+            yield f"  - {escape(line)}"
+    yield ""
 
 
 def escape(text: object, longest: int = 600) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.outputs import _nights
 from auditor.outputs.charts import draw_split, split_rows
-from auditor.outputs.charts_style import LIGHT, figure, plain
 from auditor.outputs.charts_step import draw_step, has_picture, picture_inches
+from auditor.outputs.charts_style import LIGHT, figure, plain
 from auditor.outputs.charts_time import draw_trend
 from auditor.outputs.text import MARKS, RenderOptions, safe_sentence, seconds, subject_title
 
@@ -103,7 +103,8 @@ def _lines(subject: Mapping[str, Any], night: Mapping[str, Any] | None) -> list[
         colour = LIGHT.bad if night["verdict"] == "worse" else LIGHT.ink
         out.append((_nights.verdict_words(night)[:COLUMNS], colour, False))
         for line in list(_nights.subject_lines(night))[:4]:
-            out += [(part, LIGHT.muted, False) for part in textwrap.wrap(line, COLUMNS)[:2]]
+            short = textwrap.shorten(line, 2 * COLUMNS - 12, placeholder=" ...")
+            out += [(part, LIGHT.muted, False) for part in textwrap.wrap(short, COLUMNS)]
     audits = sorted(subject["audits"].values(), key=lambda v: (RANK.get(v["verdict"], 9), v["severity"] != "problem"))
     for v in [v for v in audits if v["verdict"] != "not_applicable"][:SHOWN_VERDICTS]:
         mark = MARKS[v["verdict"]]
@@ -113,9 +114,10 @@ def _lines(subject: Mapping[str, Any], night: Mapping[str, Any] | None) -> list[
 
 
 def _pick_trends(night: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """What moved first, then the usual ones."""
+    """What got worse first, then what moved otherwise, then the usual ones."""
     trends = night["trends"]
-    names = [c["reading"] for c in night["changes"] if c["reading"] in trends]
+    moved = sorted(night["changes"], key=lambda c: c["verdict"] != "worse")
+    names = [c["reading"] for c in moved if c["reading"] in trends]
     names += [n for n in trends if n not in names]
     return [(n, trends[n]) for n in names if any(v is not None for v in trends[n]["values"])][:SHOWN_TRENDS]
 
@@ -133,11 +135,11 @@ def _text_picture(document: Mapping[str, Any]) -> bytes:
     height = max(0.5, LINE_INCHES * (len(text) + 1))
     drawn = picture_inches(document) + 0.6 if document["kind"] == "step" and has_picture(document) else 0.0
     with figure(height + drawn, LIGHT, width_inches=9) as fig:
-        part: Any = fig
+        parts: list[Any] = [fig]
         if drawn:
-            part, lower = fig.subfigures(2, 1, height_ratios=[height, drawn])
-            draw_step(lower, document, LIGHT)
+            parts = list(fig.subfigures(2, 1, height_ratios=[height, drawn], squeeze=False)[:, 0])
+            draw_step(parts[1], document, LIGHT)
         for i, line in enumerate(text):
             y = 1 - (i + 0.8) * LINE_INCHES / height
-            part.text(0.01, y, line, color=LIGHT.ink, family="DejaVu Sans Mono", fontsize=7.5)
+            parts[0].text(0.01, y, line, color=LIGHT.ink, family="DejaVu Sans Mono", fontsize=7.5)
         return _to_png(fig)

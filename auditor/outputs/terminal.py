@@ -167,7 +167,8 @@ def _verdicts(console: Console, subject: Mapping[str, Any], options: RenderOptio
     if unread:
         shown.append(("?", STYLES["undecided"], f"{unread} other questions", f"{NOT_IN_A_LOG}; scrape /metrics"))
     if idle:
-        shown.append(("?", STYLES["undecided"], "Did anything happen?", f"{subject.get('facts', {}).get('no_traffic', 'no counter moved in the window')}: no verdict"))
+        why = subject.get("facts", {}).get("no_traffic", "no counter moved in the window")
+        shown.append(("?", STYLES["undecided"], "Did anything happen?", f"{safe_sentence(why)}: no verdict"))
     _row(console, shown)
     if holding:
         _row(console, [("YES", STYLES["holds"], " ".join(holding), "")], left=max(20, console.width - 8))

@@ -6,5 +6,6 @@ it can be trusted (``truth``), the quantities by subject and their course (``ask
 """
 
 from auditor.ranges.collecting import RangeRequest, collect_range, list_queries
+from auditor.ranges.planning import plan_without_server
 
-__all__ = ["RangeRequest", "collect_range", "list_queries"]
+__all__ = ["RangeRequest", "collect_range", "list_queries", "plan_without_server"]

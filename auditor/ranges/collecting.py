@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.http import Client, Transport
-from auditor.measures.promql import Query, aggregate, born_queries, layout_query, over_time
-from auditor.measures.selectors import Matcher, parse_match, selector
+from auditor.measures.presence import alive_text, births_text, series_of_one_text, stored_query
+from auditor.measures.promql import Query, born_queries, layout_query
+from auditor.measures.selectors import Matcher, parse_match
 from auditor.measures.vocabulary import Vocabulary
 from auditor.model import EvidenceError, Setting, TargetWindow, UsageError, Window, utc_text
 from auditor.ranges.asking import Asker, Range
 from auditor.ranges.finding import Found, find_copies, find_engines
 from auditor.ranges.parts import Collected, build_targets
-from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, births, cut_names, make_plan
-from auditor.ranges.truth import SCRAPES, Truth, check_truth
+from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, cut_names, make_plan
+from auditor.ranges.truth import Truth, check_truth
 from auditor.sources.prometheus import Answer, LimitError, MetricsServer
 
 Progress = Callable[[str], None]
@@ -144,7 +145,7 @@ def _collect(asker: Asker, found: Found, say: Progress) -> Collected:
             for names in plan.layouts
             for answer in asker.by_names(lambda some: layout_query(found.scope, some), names)
         ],
-        stored=_along(asker, plan, [_stored(found)]),
+        stored=_along(asker, plan, [stored_query(found.scope, found.core_names)]),
     )
 
 
@@ -154,27 +155,13 @@ def _along(asker: Asker, plan: Plan, queries: Sequence[Query]) -> list[Answer]:
     return asker.over(plan.course_range).along(queries, plan.step)
 
 
-def _stored(found: Found) -> Query:
-    """Samples of the core series in each step: none at all is a hole in the store."""
-    scope = found.scope
-
-    def render(step: float) -> str:
-        return aggregate("sum", (), scope.newest(found.core_names, None, over_time("count_over_time", step)))
-
-    return Query("", "stored", render)
-
-
 def _series_of_one(asker: Asker, found: Found, truth: Truth) -> dict[str, float]:
     """Name -> series of one target: what the whole fleet has is this times the targets."""
-    scope = found.scope
-    if not scope.target_labels:
+    if not found.scope.target_labels:
         return {}
     best = max(truth.targets, key=lambda t: (t.at_end, t.samples))
-    only = [Matcher(name, "=", value) for name, value in zip(scope.target_labels, best.key, strict=True)]
-    every = selector(None, (Matcher("__name__", "=~", f"{scope.form}.+"), *scope.matchers, *only))
-    at = asker.window.end
     try:
-        rows = asker.server.instant(aggregate("count", ("__name__",), every), at).rows
+        rows = asker.server.instant(series_of_one_text(found.scope, best.key), asker.window.end).rows
     except LimitError:
         return {}
     return {row.labels.get("__name__", ""): row.value for row in rows}
@@ -195,7 +182,7 @@ def _born(asker: Asker, found: Found, truth: Truth, one: Mapping[str, float]) ->
     else:
         affected = set()
         for chunk in cut_names(list(monotone), one, len(truth.targets)):
-            for answer in asker.by_names(lambda some: births(scope, some, seconds), chunk):
+            for answer in asker.by_names(lambda some: births_text(scope, some, seconds), chunk):
                 shown = [row.labels.get("series", "") for row in answer.rows if row.value > 0]
                 affected |= {monotone[name] for name in shown if name in monotone}
     queries = born_queries(scope, affected, truth.strangers)
@@ -265,7 +252,7 @@ def _stored_share(asker: Asker, one: Collected) -> tuple[float, list[str]]:
     missing = 0.0
     notes = []
     for begin, stop in sorted(holes, key=lambda h: h[0] - h[1])[:MOST_HOLES]:
-        rows = asker.server.instant(f"count({SCRAPES})", (begin + stop) / 2).rows
+        rows = asker.server.instant(alive_text(), (begin + stop) / 2).rows
         what = "no replica was there" if rows and rows[0].value > 0 else "the metrics server stored nothing"
         missing += 0.0 if what.startswith("no replica") else stop - begin
         notes.append(f"{what} from {utc_text(begin)} to {utc_text(stop)}")

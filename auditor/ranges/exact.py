@@ -14,11 +14,22 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from auditor.measures.lives import CREATED, find_lives
+from auditor.measures.presence import sample_count_texts
 from auditor.measures.promql import Scope, duration
 from auditor.measures.reduce import declared_names
 from auditor.measures.selectors import Matcher, one_of, selector
 from auditor.measures.vocabulary import PROCESS_START
-from auditor.model import EvidenceError, Labels, Series, Setting, TargetWindow, UsageError, Window, sort_labels
+from auditor.model import (
+    EvidenceError,
+    Labels,
+    Series,
+    SeriesTable,
+    Setting,
+    TargetWindow,
+    UsageError,
+    Window,
+    sort_labels,
+)
 from auditor.ranges.asking import DEEPEST_CUT, Range
 from auditor.ranges.finding import Found
 from auditor.ranges.truth import addresses
@@ -100,12 +111,8 @@ def _expected_samples(server: MetricsServer, window: Range, found: Found) -> flo
     """Samples that the window holds: counted on one series a target, times the series of a target."""
     scope = found.scope
     at = window.end
-    every = selector(None, (one_of("__name__", _names(found)), *scope.matchers))
-    over = f"[{duration(window.seconds)}]"
-    series = _first(server, f"count(last_over_time({every}{over}))", at)
-    core = scope.select(found.core_names[0])
-    samples = _first(server, f"sum(count_over_time({core}{over}))", at)
-    targets = _first(server, f"count(last_over_time({core}{over}))", at)
+    texts = sample_count_texts(scope, _names(found), found.core_names[0], window.seconds)
+    series, samples, targets = (_first(server, text, at) for text in texts)
     each = samples / targets if targets else 1.0
     return series * each
 
@@ -186,7 +193,7 @@ def _window_of(address: str, target: _Target, found: Found, window: Range) -> Ta
         engine=scope.engine.name,
         times=tuple(times),
         form=scope.form,
-        series=tuple(series),
+        series=SeriesTable.of(series),
         samples_read=sum(len(v) for v in kept.values()),
         coverage=min(1.0, _covered_seconds(times) / there),
     )

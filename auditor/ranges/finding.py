@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from auditor.measures.promql import Scope, over_time
+from auditor.measures.presence import copies_text
+from auditor.measures.promql import PIECE, Scope
 from auditor.measures.reduce import declared_names
 from auditor.measures.selectors import Matcher, any_of, one_of, selector
 from auditor.measures.targets import LIKELY_CAUSES
@@ -27,9 +28,8 @@ class Found:
     """One engine under one form of its names."""
 
     scope: Scope
-    core: str
-    """A selector of one series for each engine of each target: who was there, and when."""
     core_names: tuple[str, ...]
+    """Names of one series that each engine of each target has: who was there, and when."""
 
 
 def find_engines(
@@ -66,7 +66,7 @@ def find_engines(
             victoria=server.dialect == "victoria",
             labels=labels | frozenset(_other_labels(server, engine, form, known, matchers, start, end)),
         )
-        found.append(Found(scope, scope.newest(core, None, lambda s: s), tuple(core)))
+        found.append(Found(scope, tuple(core)))
     if not found:
         raise EvidenceError(_nothing(server, vocabulary, names, matchers, routers))
     return found
@@ -143,12 +143,8 @@ def find_copies(server: MetricsServer, found: Found, *, seconds: float, end: flo
     candidates = [name for name in REPLICA_LABELS if name in labels and name not in found.scope.target_labels]
     copies = []
     for name in candidates:
-        core = found.scope.newest(found.core_names, None, over_time("last_over_time", seconds))
-        text = (
-            f'label_replace(count({core}), "piece", "all", "", "")\nor\n'
-            f'label_replace(count(count without ({name}) ({core})), "piece", "distinct", "", "")'
-        )
-        rows = {row.labels.get("piece"): row.value for row in server.instant(text, end).rows}
+        text = copies_text(found.scope, found.core_names, name, seconds)
+        rows = {row.labels.get(PIECE): row.value for row in server.instant(text, end).rows}
         if rows.get("all", 0) > rows.get("distinct", 0):
             copies.append(name)
     return tuple(copies)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.measures.promql import (
     Query,
     Scope,
-    at_offset,
     course_queries,
     detail_queries,
     layout_names,
@@ -18,12 +17,12 @@ from auditor.measures.promql import (
     skew_query,
     whole_queries,
 )
-from auditor.measures.selectors import one_of, selector
 from auditor.ranges.asking import Range
 
 STEPS_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 MOST_STEPS = 240
 MOST_LEVELS = 720
+USUAL_INTERVAL_SECONDS = 15.0
 LEAST_SCRAPES_IN_STEP = 4
 MOST_SERIES_IN_QUERY = 200_000
 """Of queries that look at every bucket series at one moment; the rest is asked for in a further query."""
@@ -125,6 +124,11 @@ def make_plan(
     )
 
 
+def plan_without_server(scope: Scope, *, seconds: float, end: float) -> Iterator[tuple[str, str, str]]:
+    """The queries for a usual server: scraped every 15 s, several targets."""
+    yield from make_plan(scope, Range(end - seconds, end), interval=USUAL_INTERVAL_SECONDS, engines=2).texts()
+
+
 def choose_step(seconds: float, interval: float) -> float | None:
     """Seconds of a step: at least four scrapes, at most 240 steps where an hour allows it; None below two steps."""
     least = max(LEAST_SCRAPES_IN_STEP * interval, seconds / MOST_STEPS)
@@ -146,14 +150,3 @@ def cut_names(names: Sequence[str], series_of_one: Mapping[str, float], targets:
         out[-1].append(name)
         size += series
     return out
-
-
-def births(scope: Scope, names: Iterable[str], seconds: float) -> str:
-    """How many series of each name are there at the range's end and were not at its start."""
-    all_of = selector(None, (one_of("__name__", names), *scope.matchers))
-    offset = at_offset(seconds)(all_of)
-
-    def named(s: str) -> str:
-        return f'label_replace({s}, "series", "$1", "__name__", "(.+)")'
-
-    return f"count by (series) ({named(all_of)}\nunless\n{named(offset)})"

@@ -7,18 +7,17 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auditor.measures.promql import (
-    Combine,
-    Query,
-    Scope,
-    Strangers,
-    aggregate,
-    at_offset,
-    duration,
-    over_time,
-    process_start,
+from auditor.measures.presence import (
+    SCRAPES,
+    find_strangers,
+    raw_text,
+    samples_query,
+    scrape_queries,
+    start_queries,
+    there_query,
 )
-from auditor.measures.selectors import Matcher, one_of, selector
+from auditor.measures.promql import Scope, Strangers
+from auditor.measures.selectors import Matcher, one_of
 from auditor.model import TargetWindow
 from auditor.ranges.asking import Asker
 from auditor.ranges.finding import Found
@@ -28,7 +27,6 @@ Key = tuple[str, ...]
 MOST_JOBS = 50
 PROBED_TARGETS = 3
 PROBED_SAMPLES = 40
-SCRAPES = "up"
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,9 @@ def check_truth(asker: Asker, found: Found) -> Truth:
     keys = sorted(samples)
     jobs = {dict(zip(scope.target_labels, key, strict=True)).get("job", "") for key in keys}
     where = _where(scope, jobs)
-    starts, ends, changes = _ask_starts(asker, scope, where)
-    tried, answered = _ask_scrapes(asker, scope, where)
+    by = scope.target_labels
+    starts, ends, changes = (_by_target(answer, by) for answer in asker.whole(start_queries(scope, where)))
+    tried, answered = (_by_target(answer, by) for answer in asker.whole(scrape_queries(scope, where)))
     interval = _interval(asker, found, samples)
     names = addresses(keys, scope.target_labels)
     targets = []
@@ -110,7 +109,9 @@ def check_truth(asker: Asker, found: Found) -> Truth:
         targets=tuple(targets),
         silent=_silent(scope, tried, answered, samples),
         interval_seconds=interval,
-        strangers=_strangers(found, window.start, window.seconds, where) if unknown else None,
+        strangers=find_strangers(scope, found.core_names, where, start=window.start, seconds=window.seconds)
+        if unknown
+        else None,
         newcomers=len(late) - len(unknown),
         stranger_count=len(unknown),
         notes=_notes(targets, late, unknown, interval, found),
@@ -120,49 +121,22 @@ def check_truth(asker: Asker, found: Found) -> Truth:
 def _ask_core(
     asker: Asker, found: Found
 ) -> tuple[dict[Key, float], dict[Key, frozenset[str]], dict[Key, float], dict[Key, float], dict[Key, float]]:
-    scope, seconds = found.scope, asker.window.seconds
-    names = found.core_names
+    scope, names = found.scope, found.core_names
+    answers = asker.whole(
+        [
+            samples_query(scope, names, "count_over_time"),
+            samples_query(scope, names, "resets"),
+            there_query(scope, names, asker.window.seconds),
+            there_query(scope, names, 0),
+        ]
+    )
     models = scope.there(scope.engine.model_labels)
-    by = (*models, *scope.target_labels)
-
-    def over(function: str) -> Query:
-        return Query("", function, lambda s: aggregate("max", by, scope.newest(names, None, over_time(function, s))))
-
-    def at(offset: float) -> Query:
-        text = aggregate("count", scope.target_labels, scope.newest(names, None, at_offset(offset)))
-        return Query("", "there", lambda _: text, combine="none")
-
-    answers = asker.whole([over("count_over_time"), over("resets"), at(seconds), at(0)])
     served: dict[Key, set[str]] = {}
     for row in answers[0].rows:
         key = tuple(row.labels.get(name, "") for name in scope.target_labels)
         served.setdefault(key, set()).update(row.labels[m] for m in models if row.labels.get(m))
     samples, resets, begin, finish = (_by_target(answer, scope.target_labels) for answer in answers)
     return samples, {key: frozenset(served.get(key, ())) for key in samples}, resets, begin, finish
-
-
-def _ask_starts(asker: Asker, scope: Scope, where: Sequence[Matcher]) -> tuple[dict[Key, float], ...]:
-    by, series = scope.target_labels, process_start(where)
-
-    def over(outer: str, function: str, combine: Combine) -> Query:
-        return Query("", function, lambda s: aggregate(outer, by, over_time(function, s)(series)), combine)
-
-    # VictoriaMetrics counts the first value of a series as a change.
-    changes = "changes_prometheus" if scope.victoria else "changes"
-    answers = asker.whole(
-        [over("min", "min_over_time", "min"), over("max", "max_over_time", "max"), over("max", changes, "add")]
-    )
-    return tuple(_by_target(answer, by) for answer in answers)
-
-
-def _ask_scrapes(asker: Asker, scope: Scope, where: Sequence[Matcher]) -> tuple[dict[Key, float], dict[Key, float]]:
-    by, series = scope.target_labels, selector(SCRAPES, where)
-
-    def over(function: str) -> Query:
-        return Query("", function, lambda s: aggregate("max", by, over_time(function, s)(series)))
-
-    tried, answered = asker.whole([over("count_over_time"), over("sum_over_time")])
-    return _by_target(tried, by), _by_target(answered, by)
 
 
 def _where(scope: Scope, jobs: Iterable[str]) -> list[Matcher]:
@@ -202,12 +176,7 @@ def _interval(asker: Asker, found: Found, samples: Mapping[Key, float]) -> float
     chosen = sorted(samples, key=lambda key: (-samples[key], key))[:PROBED_TARGETS]
     only = one_of(label, [key[-1] for key in chosen])
     back = min(window.seconds, max(60.0, PROBED_SAMPLES * rough))
-    narrowed = replace(scope, matchers=(*scope.matchers, only))
-    rows = [
-        row
-        for name in found.core_names[:1]
-        for row in asker.server.instant(f"{narrowed.select(name)}[{duration(back)}]", window.end).rows
-    ]
+    rows = asker.server.instant(raw_text(scope, found.core_names[0], [only], back), window.end).rows
     distances = [
         statistics.median(b[0] - a[0] for a, b in zip(row.points, row.points[1:], strict=False))
         for row in rows
@@ -245,16 +214,6 @@ def _silent(
             reason = f"did not answer one of {tried[key]:g} scrapes in the window ({SCRAPES} = 0)"
             out.append(TargetWindow(addresses([key], scope.target_labels)[key], "failed", reason=reason))
     return tuple(out)
-
-
-def _strangers(found: Found, start: float, seconds: float, where: Sequence[Matcher]) -> Strangers:
-    """Targets that were not there at the start and whose process did not provably start inside the window."""
-    scope = found.scope
-    by, on = scope.target_labels, ", ".join(scope.target_labels)
-    seen = aggregate("count", by, scope.newest(found.core_names, None, over_time("last_over_time", seconds)))
-    before = aggregate("count", by, scope.newest(found.core_names, None, at_offset(seconds)))
-    young = aggregate("count", by, f"{over_time('min_over_time', seconds)(process_start(where))} >= {start:.3f}")
-    return Strangers(f"(({seen} unless on ({on}) {before}) unless on ({on}) {young})")
 
 
 def _notes(

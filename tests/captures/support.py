@@ -112,7 +112,12 @@ def summary(subject: SubjectReport, audit_id: str) -> str:
 
 def check_limits(readings: Iterable[Reading]) -> None:
     """What no reading may break, whatever the page."""
-    signed = {"unmatched_first_tokens", "unmatched_first_token_share", "unfinished_prompt_tokens", "unfinished_prompt_share"}
+    signed = {
+        "unmatched_first_tokens",
+        "unmatched_first_token_share",
+        "unfinished_prompt_tokens",
+        "unfinished_prompt_share",
+    }
     for r in readings:
         numbers = [n for n in (r.value, r.low, r.high, r.count) if n is not None]
         json.dumps(r.to_json(), allow_nan=False)
@@ -143,6 +148,10 @@ def cut(window: Window, first: int, last: int) -> Window:
     seconds = end - start if start is not None and end is not None else None
     kind = "scrapes" if last - first == 1 else "series"
     return replace(
-        window, kind=kind, start=start, end=end, seconds=seconds,
+        window,
+        kind=kind,
+        start=start,
+        end=end,
+        seconds=seconds,
         targets=(replace(target, times=times, series=series),),
-    )  # fmt: skip
+    )

@@ -52,8 +52,11 @@ def test_the_ends_are_the_difference_of_first_and_last_page(subject: SubjectRepo
 
 
 def test_levels_use_every_page(subject: SubjectReport) -> None:
-    for reading, name in (("running_requests", "vllm:num_requests_running"), ("waiting_requests", "vllm:num_requests_waiting"),
-                          ("kv_usage", "vllm:kv_cache_usage_perc")):  # fmt: skip
+    for reading, name in (
+        ("running_requests", "vllm:num_requests_running"),
+        ("waiting_requests", "vllm:num_requests_waiting"),
+        ("kv_usage", "vllm:kv_cache_usage_perc"),
+    ):
         levels = [total(page, name) for page in RAW]
         found = subject.readings[reading]
         assert found.value == pytest.approx(levels[-1])
@@ -114,9 +117,23 @@ def test_without_times_there_is_no_rate() -> None:
     assert value(every, "prompt_tokens_per_wall_second") == pytest.approx(value(every, "prompt_tokens") / 38)
 
 
-ADD_UP = ("finished_requests", "prompt_tokens", "generation_tokens", "first_tokens", "prefill_seconds", "decode_seconds",
-          "queue_seconds", "steps", "computed_prompt_tokens", "finished_prompt_tokens", "finished_generation_tokens",
-          "unmatched_first_tokens", "unfinished_prompt_tokens", "user_requests", "preemptions")  # fmt: skip
+ADD_UP = (
+    "finished_requests",
+    "prompt_tokens",
+    "generation_tokens",
+    "first_tokens",
+    "prefill_seconds",
+    "decode_seconds",
+    "queue_seconds",
+    "steps",
+    "computed_prompt_tokens",
+    "finished_prompt_tokens",
+    "finished_generation_tokens",
+    "unmatched_first_tokens",
+    "unfinished_prompt_tokens",
+    "user_requests",
+    "preemptions",
+)
 
 
 def test_a_whole_is_the_sum_of_its_halves(window: Window) -> None:
@@ -125,7 +142,9 @@ def test_a_whole_is_the_sum_of_its_halves(window: Window) -> None:
         a, b, c = sorted(pick.sample(range(len(PAGES)), 3))
         whole, first, second = (only(audit_window(cut(window, *ends), Options())) for ends in ((a, c), (a, b), (b, c)))
         for name in ADD_UP:
-            assert value(whole, name) == pytest.approx(value(first, name) + value(second, name), rel=1e-9, abs=1e-9), name
+            assert value(whole, name) == pytest.approx(value(first, name) + value(second, name), rel=1e-9, abs=1e-9), (
+                name
+            )
         p = value(first, "prefill_seconds") + value(second, "prefill_seconds")
         d = value(first, "decode_seconds") + value(second, "decode_seconds")
         if p + d > 0:

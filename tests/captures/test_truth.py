@@ -93,12 +93,33 @@ def test_idle_counts_are_zero_and_ratios_are_missing(folder: Path) -> None:
     subject = only(report)
     assert report.exit_code == 3
     assert "no_traffic" in subject.flags
-    for name in ("finished_requests", "prompt_tokens", "generation_tokens", "first_tokens", "steps", "min_steps",
-                 "prefill_seconds", "preemptions", "running_requests"):  # fmt: skip
+    for name in (
+        "finished_requests",
+        "prompt_tokens",
+        "generation_tokens",
+        "first_tokens",
+        "steps",
+        "min_steps",
+        "prefill_seconds",
+        "preemptions",
+        "running_requests",
+    ):
         assert value(subject, name) == 0, name
-    for name in ("prefill_share", "length_share", "prefix_hit_share", "lookup_hit_share", "queue_share",
-                 "tokens_per_step", "small_step_share", "full_step_share", "ttft_seconds", "tokens_per_output_event",
-                 "preemptions_per_request", "engine_skew", "unfinished_prompt_share"):  # fmt: skip
+    for name in (
+        "prefill_share",
+        "length_share",
+        "prefix_hit_share",
+        "lookup_hit_share",
+        "queue_share",
+        "tokens_per_step",
+        "small_step_share",
+        "full_step_share",
+        "ttft_seconds",
+        "tokens_per_output_event",
+        "preemptions_per_request",
+        "engine_skew",
+        "unfinished_prompt_share",
+    ):
         assert state(subject, name) == "no_traffic", name
     assert all(r.value is None or r.value == 0 for n, r in subject.readings.items() if n.endswith("_share"))
 
@@ -145,9 +166,19 @@ def test_engine_abort_spoils_times_and_nothing_else() -> None:
     before, after = raw_page(folder / "before.prom"), raw_page(folder / "after.prom")
     assert rise(before, after, "vllm:request_prefill_time_seconds_sum") > 12_000
     assert rise(before, after, "vllm:e2e_request_latency_seconds_sum") < 30
-    for name in ("prefill_seconds", "prefill_share", "decode_share", "queue_share", "hidden_wait_share",
-                 "mean_prefill_seconds", "decode_seconds_per_token", "prefill_ms_per_computed_token",
-                 "prefill_time_seconds", "naive_rate_error", "computed_tokens_per_prefill_request_second"):  # fmt: skip
+    for name in (
+        "prefill_seconds",
+        "prefill_share",
+        "decode_share",
+        "queue_share",
+        "hidden_wait_share",
+        "mean_prefill_seconds",
+        "decode_seconds_per_token",
+        "prefill_ms_per_computed_token",
+        "prefill_time_seconds",
+        "naive_rate_error",
+        "computed_tokens_per_prefill_request_second",
+    ):
         assert state(subject, name) == "invalid", name
         assert "end-to-end" in (subject.readings[name].reason or ""), name
     assert "impossible_share" in subject.flags

@@ -111,8 +111,10 @@ def test_05_merged_chunks() -> None:
 def test_05_the_bound_needs_proof_that_all_requests_ended(tmp_path: Path) -> None:
     """The same page with a second prompt of 10 tokens whose request did not finish: no chain can be told."""
     text = (case("05") / "input.prom").read_text()
-    for old, new in (("prompt_tokens_total{engine=\"0\",model_name=\"m\"} 10.0", "20.0"),
-                     ("generation_tokens_total{engine=\"0\",model_name=\"m\"} 2.0", "3.0")):  # fmt: skip
+    for old, new in (
+        ('prompt_tokens_total{engine="0",model_name="m"} 10.0', "20.0"),
+        ('generation_tokens_total{engine="0",model_name="m"} 2.0', "3.0"),
+    ):
         assert text.count(f"\nvllm:{old}\n") == 1
         text = text.replace(old, old.rpartition(" ")[0] + " " + new)
     page = tmp_path / "page.prom"
@@ -139,12 +141,16 @@ def test_13_openmetrics_and_classic_agree() -> None:
         assert value(subject, "finished_requests") == 10_000
         assert value(subject, "length_share") == 0.1
         assert value(subject, "running_requests") == 3
-    assert {n: r.to_json() for n, r in classic.readings.items()} == {n: r.to_json() for n, r in metrics.readings.items()}
+    assert {n: r.to_json() for n, r in classic.readings.items()} == {
+        n: r.to_json() for n, r in metrics.readings.items()
+    }
 
 
 def test_14_old_and_new_names_are_counted_once() -> None:
     subject = only(one_page("14"))
-    assert value(subject, "prompt_tokens" if subject.readings["prompt_tokens"].value else "finished_prompt_tokens") == 32
+    assert (
+        value(subject, "prompt_tokens" if subject.readings["prompt_tokens"].value else "finished_prompt_tokens") == 32
+    )
     assert value(subject, "query_inflation") == 1  # 32 queries, not 64, for 32 prompt tokens
     assert value(subject, "lookup_hit_share") == 0
     assert value(subject, "finished_requests") == 4
@@ -160,7 +166,11 @@ def test_15_everything_in_the_first_bucket() -> None:
         reading = subject.readings[name]
         assert reading.extra["mean"] == pytest.approx(0.052)
         for q in ("p50", "p90", "p99"):
-            assert {k: reading.extra[q][k] for k in ("value", "low", "high")} == {"value": None, "low": 0.0, "high": 0.3}
+            assert {k: reading.extra[q][k] for k in ("value", "low", "high")} == {
+                "value": None,
+                "low": 0.0,
+                "high": 0.3,
+            }
         assert reading.extra["blind"] is True
 
 

@@ -18,7 +18,12 @@ PAGES = [FOLDER / f"p{i}.prom.gz" for i in range(9)]
 @pytest.fixture(scope="module")
 def subject() -> SubjectReport:
     return only(
-        audit(FOLDER / "t1.prom", before=FOLDER / "t0.prom", seconds=3600.0, options=Options(claims={"prefill_rate": 1860}))
+        audit(
+            FOLDER / "t1.prom",
+            before=FOLDER / "t0.prom",
+            seconds=3600.0,
+            options=Options(claims={"prefill_rate": 1860}),
+        )
     )
 
 

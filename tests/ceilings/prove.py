@@ -7,6 +7,7 @@ with free prefill and with real settings changed. Two cores need about half an h
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -204,7 +205,7 @@ def _rows(by: Mapping[str, Sequence[Outcome]], which: str) -> str:
 
 def _split(outcomes: Sequence[Outcome], edges: Sequence[float], of: Callable[[Outcome], float]) -> str:
     lines = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         members = [o for o in outcomes if low < of(o) <= high]
         name = f"{100 * max(0.0, low):g} to {100 * high:g} %" if math.isfinite(high) else f"above {100 * low:g} %"
         if members:
@@ -228,8 +229,8 @@ def _plain(outcomes: Sequence[Outcome]) -> str:
     slower = sum(o.truth < 1 - 0.005 for o in outcomes)
     waiting = sum(o.truth < 1 - 0.005 and o.queue_share <= 0.1 for o in outcomes)
     return (
-        f"The plain 1 / (1 - prefill share) was below the truth in {100 * below / len(outcomes):.0f} % of the workloads, "
-        f"by more than 2x in {100 * twice / len(outcomes):.0f} %. In {slower} of {len(outcomes):,} free prefill made "
+        f"The plain 1 / (1 - prefill share) was below the truth in {100 * below / len(outcomes):.0f} % of these, by "
+        f"more than 2x in {100 * twice / len(outcomes):.0f} %. In {slower} of {len(outcomes):,} free prefill made "
         f"service slower (the queue moves into larger batches); {waiting} of those had a queue share of at most 10 %."
     )
 
@@ -245,8 +246,8 @@ PREFILL_LEVERS = ("cache_on", "budget_doubled")
 
 def _real(outcomes: Sequence[Outcome]) -> str:
     lines = [
-        "| setting | lever | n | median speed-up | 1 % to 99 % | above the 99 % upper end | above true free prefill by more "
-        "than 2 % |\n|---|---|---|---|---|---|---|"
+        "| setting | lever | n | median speed-up | 1 % to 99 % | above the 99 % upper end | "
+        "above true free prefill by more than 2 % |\n|---|---|---|---|---|---|---|"
     ]
     for name, (words, lever) in NAMES.items():
         pairs = [(o.real[name], o) for o in outcomes if name in o.real and math.isfinite(o.real[name])]
@@ -271,7 +272,7 @@ def _verdicts(outcomes: Sequence[Outcome]) -> str:
     wrong_no = sum(max(1.0, o.truth) >= WORTH for o in useless)
     wrong_yes = sum(o.truth < WORTH for o in worth)
     return (
-        f"Verdicts of a prefill lever at --worth {WORTH} (budget known): not_worth_a_test in {len(useless):,} workloads, "
+        f"Verdicts of a prefill lever at --worth {WORTH} (budget known): not_worth_a_test in {len(useless):,}, "
         f"wrong in {wrong_no}; worth_a_test in {len(worth):,}, wrong in {wrong_yes}; undecided in "
         f"{len(outcomes) - len(useless) - len(worth):,}."
     )

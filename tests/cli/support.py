@@ -83,7 +83,7 @@ class Pages:
         lock = threading.Lock()
 
         class Handle(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802  (the name that http.server looks for)
+            def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 with lock:
                     before = asked.get(path, 0)

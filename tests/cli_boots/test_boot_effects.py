@@ -10,8 +10,8 @@ DEMO = FIXTURES / "demo"
 
 
 def _demo(log: Path) -> dict[str, object]:
-    found = auditor("audit", "--before", DEMO / "before.prom", DEMO / "after.prom", "--seconds", "175.1", "--boot-log", log,
-                    "--as", "json")  # fmt: skip
+    pages = ("--before", DEMO / "before.prom", DEMO / "after.prom", "--seconds", "175.1")
+    found = auditor("audit", *pages, "--boot-log", log, "--as", "json")
     assert found.code == 0
     return dict(found.json["subjects"][0])
 

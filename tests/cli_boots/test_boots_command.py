@@ -197,8 +197,9 @@ def test_a_cut_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 def test_a_hostile_log_reaches_no_screen_and_no_page(tmp_path: Path) -> None:
     path = tmp_path / "evil.log"
     path.write_bytes(
-        b"ValueError: To serve at least one request with the model's max seq len (1000), 9.8 GiB KV cache is needed, which is "
-        b"larger than the available KV cache memory (4.81 GiB). \x1b]0;owned\x07\x1b[2J\xe2\x80\xae<script>alert(1)</script>\n"
+        b"ValueError: To serve at least one request with the model's max seq len (1000), 9.8 GiB KV cache is needed, "
+        b"which is larger than the available KV cache memory (4.81 GiB). "
+        b"\x1b]0;owned\x07\x1b[2J\xe2\x80\xae<script>alert(1)</script>\n"
     )
     page = tmp_path / "b.html"
     found = auditor("boots", path, "--output", f"html={page}", "--output", f"markdown={tmp_path / 'b.md'}")

@@ -32,8 +32,8 @@ def vllm_line(
 ) -> str:
     return (
         f"INFO 11-29 {at} [loggers.py:271] Engine {engine}: Avg prompt throughput: {prompt} tokens/s, Avg generation "
-        f"throughput: {generation} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {kv}%, "
-        "Prefix cache hit rate: 0.0%"
+        f"throughput: {generation} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, "
+        f"GPU KV cache usage: {kv}%, Prefix cache hit rate: 0.0%"
     )
 
 
@@ -124,8 +124,8 @@ def test_prefill_first_starvation_from_counts() -> None:
 
 
 def test_prefill_first_starvation_from_a_log(tmp_path: Path) -> None:
-    lines = ["[2026-07-01 08:00:00] server_args=ServerArgs(model_path='m', chunked_prefill_size=8192, decode_log_interval=1, "
-             "speculative_algorithm='EAGLE', speculative_num_draft_tokens=5)"]  # fmt: skip
+    lines = ["[2026-07-01 08:00:00] server_args=ServerArgs(model_path='m', chunked_prefill_size=8192, "
+             "decode_log_interval=1, speculative_algorithm='EAGLE', speculative_num_draft_tokens=5)"]  # fmt: skip
     decode_at = {round(i * 900 / 37) for i in range(1, 37)} | {900}
     prefill = 0
     for second in range(901):
@@ -133,8 +133,8 @@ def test_prefill_first_starvation_from_a_log(tmp_path: Path) -> None:
         for _ in range(4 if second < 161 else 3):
             if prefill < 2863:
                 prefill += 1
-                lines.append(f"{stamp} Prefill batch. #new-seq: 1, #new-token: 8192, #cached-token: 0, token usage: 0.20, "
-                             "#running-req: 250, #queue-req: 3")  # fmt: skip
+                lines.append(f"{stamp} Prefill batch. #new-seq: 1, #new-token: 8192, #cached-token: 0, "
+                             "token usage: 0.20, #running-req: 250, #queue-req: 3")  # fmt: skip
         if second in decode_at:
             lines.append(f"{stamp} Decode batch. #running-req: 250, #token: 9000, token usage: 0.20, accept len: 2.50, "
                          "gen throughput (token/s): 25.00, #queue-req: 3")  # fmt: skip
@@ -177,7 +177,8 @@ def test_recorded_log_against_its_own_lines() -> None:
     numbers = [
         tuple(map(float, found))
         for found in re.findall(
-            r"prompt throughput: ([\d.]+).*?generation throughput: ([\d.]+).*?Running: (\d+).*?Waiting: (\d+).*?usage: ([\d.]+)%",
+            r"prompt throughput: ([\d.]+).*?generation throughput: ([\d.]+).*?Running: (\d+).*?Waiting: (\d+)"
+            r".*?usage: ([\d.]+)%",
             text,
         )
     ]
@@ -208,16 +209,17 @@ def test_recorded_log_against_its_own_lines() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [SERIES, LOGS / "vllm-0.11.0" / "p-preemption.log", CONSTRUCTED / "sglang-0.4.6.log", CONSTRUCTED / "sglang-0.5.23.log",
-     CONSTRUCTED / "vllm-0.6.6-v0.log", CONSTRUCTED / "vllm-0.19.1-hybrid.log", LOGS / "cases" / "04.log"],
+    [SERIES, LOGS / "vllm-0.11.0" / "p-preemption.log", CONSTRUCTED / "sglang-0.4.6.log",
+     CONSTRUCTED / "sglang-0.5.23.log", CONSTRUCTED / "vllm-0.6.6-v0.log", CONSTRUCTED / "vllm-0.19.1-hybrid.log",
+     LOGS / "cases" / "04.log"],
     ids=lambda path: path.name,
 )  # fmt: skip
 def test_nothing_pretends_to_be_a_counter(path: Path) -> None:
     subject = subject_of(path)
     values = {name for name, r in subject["readings"].items() if r["value"] is not None}
     assert values <= MAY_HAVE_VALUES
-    for name in ("prefill_share", "length_share", "prefix_hit_share", "finished_requests", "ttft_seconds", "prompt_tokens",
-                 "generation_tokens", "preemptions", "steps"):  # fmt: skip
+    for name in ("prefill_share", "length_share", "prefix_hit_share", "finished_requests", "ttft_seconds",
+                 "prompt_tokens", "generation_tokens", "preemptions", "steps"):  # fmt: skip
         reading = subject["readings"][name]
         assert reading["value"] is None
         assert (reading["state"], reading["reason"]) == ("not_exported", "a log does not carry it; scrape /metrics"), (

@@ -93,8 +93,8 @@ def test_sweep_marks_the_smallest_budget_that_does_not_starve() -> None:
     assert [r["budget"] for r in found if r["smallest_that_does_not_starve"]] == [2048]
     text = auditor("step", *asked).text
     assert [line.split()[-1] for line in text.splitlines() if line.startswith(" 2,048")] == ["smallest"]
-    bars = {line.split()[0]: line.split()[1] for line in text.splitlines() if line.strip().startswith(("512 ", "8,192 "))
-            and set(line.split()[1]) <= set("d#.")}  # fmt: skip
+    words = [line.split() for line in text.splitlines() if line.strip().startswith(("512 ", "8,192 "))]
+    bars = {word[0]: word[1] for word in words if set(word[1]) <= set("d#.")}
     assert len(bars["8,192"]) == 60
     assert len(bars["512"]) == pytest.approx(60 * 512 / 8192, abs=1)
 

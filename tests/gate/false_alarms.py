@@ -37,6 +37,9 @@ INSIDE, WRONG = 1.25, 3.0
 """The truth is inside its limit by this factor, and beyond it by this one. Shares: their odds."""
 ENOUGH = 5.0
 """Distance of truth and limit, in standard deviations from day to day, from which a window has enough requests."""
+BEHIND = {"mean_prefill_seconds": "prefill_time_seconds", "prefill_share": "prefill_time_seconds",
+          "queue_share": "queue_time_seconds"}  # fmt: skip
+"""The histogram that a reading's interval comes from."""
 SLOWER, ALLOWED = 1.5, 0.10
 PLACE = Place("premises.yaml", 1, 1)
 OPTIONS = Options()
@@ -85,7 +88,7 @@ def make_server(seed: int) -> Server:
     groups = int(rng.integers(1, 8))
     share, prefix = float(rng.uniform(0.2, 0.9)), int(rng.integers(64, 1024))
     cap = int(mean_answer * rng.uniform(1.1, 2.5))
-    drafts = int(rng.choice([0, 0, 3]))
+    drafts = int(rng.choice([0, 3]))
     seats = int(max(2, clients * rng.choice([0.6, 0.85, 2.0])))
     setting = replace(
         scenario.setting, blocks=100_000, prefix_caching=True, draft_tokens=drafts, seats=seats,
@@ -128,9 +131,14 @@ class Gated:
 
     def has_enough(self, days: Sequence[Day]) -> bool:
         """Can a window of this size tell the truth from the wrong limit? They are at least five times the spread apart
-        that the reading itself has from day to day: an interval of 1.5 times the true width then excludes it."""
+        that the reading itself has from day to day: an interval of 1.5 times the true width then excludes it. And the
+        histogram behind it must see something: where all of it lies in one bucket its interval is as wide as that."""
         if self.truth is None:
             return True
+        readings = days[0].report.subjects[0].readings
+        behind = readings[BEHIND.get(self.wrong.of, self.wrong.of)]
+        if behind.extra.get("blind"):
+            return False
         limits = self.wrong.condition
         assert isinstance(limits, Limits)
         limit = limits.high if np.isfinite(limits.high) else limits.low
@@ -318,7 +326,8 @@ its truth is the long-run value over all its windows.
 - *inside*: the limit is a factor of {inside} beyond the truth (of its odds, for shares; the next bucket edge, for p90).
 - *wrong*: the truth is beyond its limit by a factor of {wrong} (for p90: at an edge that at most 80 % stay below).
 - *enough requests*: truth and wrong limit are at least five times as far apart as the reading's own standard deviation
-  from day to day. Where too few requests make up a share, no gate can tell.
+  from day to day, and not all of its histogram lies in one bucket. Where too few requests make up a share, or all of
+  them end below the first bucket edge, no gate can tell.
 
 Windows that neither fail nor pass are undecided, exit code 3.
 """
@@ -336,7 +345,7 @@ MEANING = """\
 
 
 def main() -> None:
-    servers, days = (int(a) for a in (sys.argv[1:3] if len(sys.argv) == 3 else ("25", "40")))
+    servers, days = (int(a) for a in (sys.argv[1:3] if len(sys.argv) == 3 else ("50", "40")))
     tally = count(servers, days)
     print(HEAD.format(servers=servers, days=days, requests=int(0.8 * REQUESTS), inside=INSIDE, wrong=WRONG))
     print("\n".join(table(tally)))

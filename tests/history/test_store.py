@@ -58,8 +58,8 @@ def test_quantiles_of_a_distribution_are_rows_of_their_own(tmp_path: Path) -> No
     with new_store(tmp_path / "a.db") as store:
         store.append(report(subject({"ttft_seconds": {"value": 0.5, **places}})), end=FIRST, ran=FIRST)
         rows = store.query(
-            "SELECT name, state, value, low, high FROM series JOIN reading ON series = series.id WHERE name LIKE '%.p%' "
-            "ORDER BY name"
+            "SELECT name, state, value, low, high FROM series JOIN reading ON series = series.id "
+            "WHERE name LIKE '%.p%' ORDER BY name"
         )
     assert rows == [
         ("ttft_seconds.p50", STATES.index("measured"), 0.2, 0.1, 0.25),
@@ -94,9 +94,8 @@ def test_an_older_layout_is_migrated_and_its_nights_kept(tmp_path: Path) -> None
     with open_store(str(path)) as store:
         assert store.version == LATEST
         assert [r.end for r in load_runs(store)] == [night(0), night(1), night(2)]
-        assert store.query("SELECT value FROM reading JOIN series ON series = series.id WHERE name = 'ttft_seconds'") == [
-            (0.5,), (0.51,), (0.52,),
-        ]  # fmt: skip
+        kept = store.query("SELECT value FROM reading JOIN series ON series = series.id WHERE name = 'ttft_seconds'")
+        assert kept == [(0.5,), (0.51,), (0.52,)]
         assert store.query("SELECT count(*) FROM fact") == [(0,)]
         store.append(report(subject({"ttft_seconds": 0.5}, config={"a": "1"})), end=night(3), ran=night(3))
         assert store.query("SELECT count(*) FROM fact") != [(0,)]
@@ -137,7 +136,9 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"this is no database, and it is long enough to look at", b"SQLite format 3\0" + b"x" * 200])
+@pytest.mark.parametrize(
+    "content", [b"this is no database, and it is long enough to look at", b"SQLite format 3\0" + b"x" * 200]
+)
 def test_a_bad_file_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.db"
     path.write_bytes(content)
@@ -190,7 +191,11 @@ def test_prune_forgets_old_runs_and_gives_space_back(tmp_path: Path) -> None:
         assert [r.end for r in load_runs(store)] == [night(i) for i in range(50, 60)]
         assert store.query("SELECT count(*) FROM reading") == [(10 * 51,)]
         assert store.query("SELECT count(*) FROM verdict") == [(10,)]
-    assert path.stat().st_size < size / 2
+        # Words, subjects and series that nothing speaks of any more go too.
+        store.prune(night(1000))
+        for table in ("word", "subject", "series", "presence", "fact"):
+            assert store.query(f"SELECT count(*) FROM {table}") == [(0,)], table
+    assert path.stat().st_size < size * 0.6
 
 
 def test_two_processes_may_make_the_store_at_once(tmp_path: Path) -> None:

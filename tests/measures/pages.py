@@ -37,7 +37,9 @@ def started(at: float) -> str:
     return f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {at}\n"
 
 
-def target(*pages: str, times: Sequence[float | None] | None = None, saved: bool = False, address: str = "page") -> TargetWindow:
+def target(
+    *pages: str, times: Sequence[float | None] | None = None, saved: bool = False, address: str = "page"
+) -> TargetWindow:
     at = times or [None] * len(pages)
     parsed = [(t, parse_page(text.encode())) for t, text in zip(at, pages, strict=True)]
     return build_target(address, parsed, load_vocabulary(), saved=saved)
@@ -61,6 +63,8 @@ def report(*pages: str, seconds: float | None = None, options: Options | None = 
     return audit_window(window(target(*pages), seconds=seconds, **settings), options or Options())
 
 
-def subject(*pages: str, seconds: float | None = None, options: Options | None = None, **settings: Any) -> SubjectReport:
+def subject(
+    *pages: str, seconds: float | None = None, options: Options | None = None, **settings: Any
+) -> SubjectReport:
     (found,) = report(*pages, seconds=seconds, options=options, **settings).subjects
     return found

@@ -31,8 +31,13 @@ def test_starved_and_stale_are_told_apart() -> None:
 
 def test_kv_bound() -> None:
     def page(done: float, preempted: float, usage: float, waiting: float) -> str:
-        return (finished(done) + counter("num_preemptions", preempted) + gauge("kv_cache_usage_perc", usage)
-                + gauge("num_requests_waiting", waiting) + gauge("num_requests_running", 3))  # fmt: skip
+        return (
+            finished(done)
+            + counter("num_preemptions", preempted)
+            + gauge("kv_cache_usage_perc", usage)
+            + gauge("num_requests_waiting", waiting)
+            + gauge("num_requests_running", 3)
+        )
 
     start = page(0, 0, 0.1, 0)
     assert "kv_bound" in subject(start, page(100, 0, 0.96, 2)).flags
@@ -46,9 +51,9 @@ def test_nodes_of_a_disaggregated_pair() -> None:
     def sources(computed: float, external: float) -> str:
         labels = 'engine="0",model_name="m",source="{}"'
         return counter("prompt_tokens", computed + external) + "".join(
-            counter("prompt_tokens_by_source", v, labels.format(s)) for s, v in
-            (("local_compute", computed), ("external_kv_transfer", external))
-        )  # fmt: skip
+            counter("prompt_tokens_by_source", v, labels.format(s))
+            for s, v in (("local_compute", computed), ("external_kv_transfer", external))
+        )
 
     assert "decode_node" in subject(sources(5, 95)).flags
     assert "decode_node" not in subject(sources(6, 94)).flags
@@ -64,8 +69,12 @@ def test_prompts_that_still_decode_are_not_unfinished_work() -> None:
     """A steady server: ten prompts of 100 tokens gave first tokens, eight finished, two still decode."""
 
     def page(prompt: float, done: float, running: float) -> str:
-        return (counter("prompt_tokens", prompt) + finished(done) + gauge("num_requests_running", running)
-                + histogram("request_prompt_tokens", {100: done, 1000: 0}, 100 * done))  # fmt: skip
+        return (
+            counter("prompt_tokens", prompt)
+            + finished(done)
+            + gauge("num_requests_running", running)
+            + histogram("request_prompt_tokens", {100: done, 1000: 0}, 100 * done)
+        )
 
     assert "unfinished_work" not in subject(page(0, 0, 0), page(1000, 8, 2)).flags
     assert "unfinished_work" in subject(page(0, 0, 0), page(1000, 8, 0)).flags
@@ -97,9 +106,11 @@ def test_length_among_large_caps_is_bounded_by_what_can_have_reached_its_cap() -
 def test_claims() -> None:
     """1,000 prompt tokens in 10 s, computed in 4 s of prefill: 100 a second of wall clock, 250 of prefill."""
     page = (
-        counter("prompt_tokens", 1000) + histogram("request_prefill_kv_computed_tokens", {1000: 40}, 1000)
-        + histogram("request_prefill_time_seconds", {0.3: 40}, 4.0) + histogram("request_decode_time_seconds", {1: 40}, 36.0)
-    )  # fmt: skip
+        counter("prompt_tokens", 1000)
+        + histogram("request_prefill_kv_computed_tokens", {1000: 40}, 1000)
+        + histogram("request_prefill_time_seconds", {0.3: 40}, 4.0)
+        + histogram("request_decode_time_seconds", {1: 40}, 36.0)
+    )
 
     def claim(**claims: float) -> tuple[bool | None, tuple[str, ...], str]:
         (found,) = subject(page, seconds=10, options=Options(claims=claims)).claims

@@ -98,7 +98,9 @@ def test_a_window_after_a_restart_is_as_long_as_the_new_life() -> None:
 def test_a_series_that_appears_counts_from_zero() -> None:
     """A finish reason or a label value that is created on first use has no value on the first page."""
     first = counter("prompt_tokens", 5)
-    second = first.replace(" 5", " 9") + counter("request_success", 4, 'engine="0",model_name="m",finished_reason="stop"')
+    second = first.replace(" 5", " 9") + counter(
+        "request_success", 4, 'engine="0",model_name="m",finished_reason="stop"'
+    )
     s = subject(first, second)
     assert value(s, "finished_requests") == 4
     assert value(s, "prompt_tokens") == 4
@@ -114,3 +116,14 @@ def test_the_process_of_a_fleet_restarts_alone() -> None:
     (s,) = audit_window(both, Options()).subjects
     assert value(s, "prompt_tokens") == 30 + 20
     assert state(s, "prompt_tokens") == "partial"
+
+
+def test_a_series_that_was_away_for_a_page_may_have_restarted_meanwhile() -> None:
+    """10, away, 3: three since a restart, not minus seven. 10, away, 13 is no restart."""
+    other = counter("generation_tokens", 1)
+    s = subject(counter("prompt_tokens", 10) + other, other, counter("prompt_tokens", 3) + other)
+    assert value(s, "prompt_tokens") == 3
+    assert state(s, "prompt_tokens") == "partial"
+    same = subject(counter("prompt_tokens", 10) + other, other, counter("prompt_tokens", 13) + other)
+    assert value(same, "prompt_tokens") == 3
+    assert state(same, "prompt_tokens") == "measured"

@@ -65,11 +65,15 @@ def work(draw: st.DrawFn) -> dict[str, Any]:
 
 
 EMPTY: dict[str, Any] = {
-    **dict.fromkeys(("prompt_tokens", "generation_tokens", "computed", "queries", "hits", "preemptions", "length", "stop"), 0.0),
+    **dict.fromkeys(
+        ("prompt_tokens", "generation_tokens", "computed", "queries", "hits", "preemptions", "length", "stop"), 0.0
+    ),
     "times": {n: ([0.0] * 4, 0.0) for n in ("queue", "prefill", "decode")},
     **{n: ([0.0] * 4, 0.0) for n in ("prompts", "answers", "caps", "first", "gaps")},
-    "steps": ([0.0] * 5, 0.0), "running": 0, "usage": 0.0,
-}  # fmt: skip
+    "steps": ([0.0] * 5, 0.0),
+    "running": 0,
+    "usage": 0.0,
+}
 
 
 def add(a: Any, b: Any) -> Any:
@@ -96,18 +100,35 @@ def text(w: dict[str, Any], engine: str = "0") -> str:
         return histogram(name, dict(zip(edges, found[0], strict=True)), found[1], labels)
 
     out = [counter(n, w[n], labels) for n in ("prompt_tokens", "generation_tokens")]
-    out += [counter("prompt_tokens_by_source", v, f'{labels},source="{s}"') for s, v in
-            (("local_compute", w["computed"]), ("local_cache_hit", w["prompt_tokens"] - w["computed"]))]  # fmt: skip
+    out += [
+        counter("prompt_tokens_by_source", v, f'{labels},source="{s}"')
+        for s, v in (("local_compute", w["computed"]), ("local_cache_hit", w["prompt_tokens"] - w["computed"]))
+    ]
     out += [counter("request_success", w[r], f'{labels},finished_reason="{r}"') for r in ("length", "stop")]
-    out += [counter("num_preemptions", w["preemptions"], labels), counter("prefix_cache_queries", w["queries"], labels),
-            counter("prefix_cache_hits", w["hits"], labels)]  # fmt: skip
+    out += [
+        counter("num_preemptions", w["preemptions"], labels),
+        counter("prefix_cache_queries", w["queries"], labels),
+        counter("prefix_cache_hits", w["hits"], labels),
+    ]
     out += [h(f"request_{n}_time_seconds", TIMES, w["times"][n]) for n in w["times"]]
-    out += [h("request_prompt_tokens", LENGTHS, w["prompts"]), h("request_generation_tokens", LENGTHS, w["answers"]),
-            h("request_params_max_tokens", LENGTHS, w["caps"]), h("iteration_tokens_total", STEPS, w["steps"]),
-            h("time_to_first_token_seconds", TIMES, w["first"]), h("inter_token_latency_seconds", TIMES, w["gaps"])]  # fmt: skip
-    out += [gauge("num_requests_running", w["running"], labels), gauge("kv_cache_usage_perc", w["usage"], labels),
-            gauge("cache_config_info", 1, f'engine="{engine}",block_size="16",enable_prefix_caching="True",'
-                  'kv_cache_size_tokens="4096",kv_cache_max_concurrency="2.0"')]  # fmt: skip
+    out += [
+        h("request_prompt_tokens", LENGTHS, w["prompts"]),
+        h("request_generation_tokens", LENGTHS, w["answers"]),
+        h("request_params_max_tokens", LENGTHS, w["caps"]),
+        h("iteration_tokens_total", STEPS, w["steps"]),
+        h("time_to_first_token_seconds", TIMES, w["first"]),
+        h("inter_token_latency_seconds", TIMES, w["gaps"]),
+    ]
+    out += [
+        gauge("num_requests_running", w["running"], labels),
+        gauge("kv_cache_usage_perc", w["usage"], labels),
+        gauge(
+            "cache_config_info",
+            1,
+            f'engine="{engine}",block_size="16",enable_prefix_caching="True",'
+            'kv_cache_size_tokens="4096",kv_cache_max_concurrency="2.0"',
+        ),
+    ]
     # TYPE lines may stand once a page only in the strict formats; ours are per engine, as several workers print them.
     return "".join(out)
 
@@ -134,9 +155,21 @@ def test_any_page_gives_a_report_within_limits(a: dict[str, Any], b: dict[str, A
     checked(report(text(a), text(add(a, b)), seconds=60.0, **known))
 
 
-SHARES = ("prefill_share", "decode_share", "queue_share", "length_share", "stop_share", "prefix_hit_share",
-          "lookup_hit_share", "query_inflation", "prompt_per_generated_token", "mean_decode_seconds",
-          "unfinished_prompt_share", "preemptions_per_request", "tokens_per_output_event")  # fmt: skip
+SHARES = (
+    "prefill_share",
+    "decode_share",
+    "queue_share",
+    "length_share",
+    "stop_share",
+    "prefix_hit_share",
+    "lookup_hit_share",
+    "query_inflation",
+    "prompt_per_generated_token",
+    "mean_decode_seconds",
+    "unfinished_prompt_share",
+    "preemptions_per_request",
+    "tokens_per_output_event",
+)
 
 
 @SLOW
@@ -148,9 +181,22 @@ def test_scaling_all_counters_leaves_every_share(w: dict[str, Any], k: float) ->
         assert one[name][1] == (None if many[name][1] is None else pytest.approx(many[name][1], rel=1e-9)), name
 
 
-ADD_UP = ("finished_requests", "prompt_tokens", "generation_tokens", "computed_prompt_tokens", "prefill_seconds",
-          "decode_seconds", "queue_seconds", "first_tokens", "preemptions", "steps", "finished_prompt_tokens",
-          "finished_generation_tokens", "unfinished_prompt_tokens", "unmatched_first_tokens")  # fmt: skip
+ADD_UP = (
+    "finished_requests",
+    "prompt_tokens",
+    "generation_tokens",
+    "computed_prompt_tokens",
+    "prefill_seconds",
+    "decode_seconds",
+    "queue_seconds",
+    "first_tokens",
+    "preemptions",
+    "steps",
+    "finished_prompt_tokens",
+    "finished_generation_tokens",
+    "unfinished_prompt_tokens",
+    "unmatched_first_tokens",
+)
 
 
 @SLOW
@@ -189,20 +235,74 @@ def test_merging_two_engines_is_reading_both(a: dict[str, Any], b: dict[str, Any
     assert [s.readings["prompt_tokens"].value for s in by_rank.subjects] == [a["prompt_tokens"], b["prompt_tokens"]]
 
 
-NAMES = ("prompt_tokens_total", "generation_tokens_total", "request_success_total", "num_requests_running",
-         "kv_cache_usage_perc", "iteration_tokens_total_bucket", "iteration_tokens_total_sum", "iteration_tokens_total_count",
-         "request_prefill_time_seconds_bucket", "request_prefill_time_seconds_sum", "request_prefill_time_seconds_count",
-         "request_decode_time_seconds_sum", "request_decode_time_seconds_count", "request_inference_time_seconds_sum",
-         "request_inference_time_seconds_count", "e2e_request_latency_seconds_sum", "e2e_request_latency_seconds_count",
-         "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_by_source_total", "request_params_n_sum",
-         "request_params_n_count", "request_prompt_tokens_sum", "request_prompt_tokens_bucket", "prompt_tokens_created",
-         "time_to_first_token_seconds_count", "inter_token_latency_seconds_count", "inter_token_latency_seconds_sum",
-         "spec_decode_num_drafts_total", "spec_decode_num_accepted_tokens_total", "cache_config_info",
-         "num_requests_waiting_by_reason", "estimated_flops_per_gpu_total", "request_generation_tokens_sum")  # fmt: skip
-ODD_VALUES = ("0", "1", "-1", "1e+06", "NaN", "+Inf", "-Inf", "1e300", "1.7976931348623157e308", "5e-324", "0.5", "12345678901234567890")
-ODD_LABELS = ('le="0.5"', 'le="+Inf"', 'le="x"', 'le="NaN"', 'le="-1"', 'model_name=""', 'model_name="[b]x[/b]"', 'engine="1"',
-              'pid="7"', 'source="local_compute"', 'finished_reason="length"', 'block_size="0"', 'block_size="abc"',
-              'kv_cache_size_tokens="inf"', 'kv_cache_max_concurrency="1e-300"', 'model_name="\\u001b[31m"')  # fmt: skip
+NAMES = (
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "request_success_total",
+    "num_requests_running",
+    "kv_cache_usage_perc",
+    "iteration_tokens_total_bucket",
+    "iteration_tokens_total_sum",
+    "iteration_tokens_total_count",
+    "request_prefill_time_seconds_bucket",
+    "request_prefill_time_seconds_sum",
+    "request_prefill_time_seconds_count",
+    "request_decode_time_seconds_sum",
+    "request_decode_time_seconds_count",
+    "request_inference_time_seconds_sum",
+    "request_inference_time_seconds_count",
+    "e2e_request_latency_seconds_sum",
+    "e2e_request_latency_seconds_count",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "prompt_tokens_by_source_total",
+    "request_params_n_sum",
+    "request_params_n_count",
+    "request_prompt_tokens_sum",
+    "request_prompt_tokens_bucket",
+    "prompt_tokens_created",
+    "time_to_first_token_seconds_count",
+    "inter_token_latency_seconds_count",
+    "inter_token_latency_seconds_sum",
+    "spec_decode_num_drafts_total",
+    "spec_decode_num_accepted_tokens_total",
+    "cache_config_info",
+    "num_requests_waiting_by_reason",
+    "estimated_flops_per_gpu_total",
+    "request_generation_tokens_sum",
+)
+ODD_VALUES = (
+    "0",
+    "1",
+    "-1",
+    "1e+06",
+    "NaN",
+    "+Inf",
+    "-Inf",
+    "1e300",
+    "1.7976931348623157e308",
+    "5e-324",
+    "0.5",
+    "12345678901234567890",
+)
+ODD_LABELS = (
+    'le="0.5"',
+    'le="+Inf"',
+    'le="x"',
+    'le="NaN"',
+    'le="-1"',
+    'model_name=""',
+    'model_name="[b]x[/b]"',
+    'engine="1"',
+    'pid="7"',
+    'source="local_compute"',
+    'finished_reason="length"',
+    'block_size="0"',
+    'block_size="abc"',
+    'kv_cache_size_tokens="inf"',
+    'kv_cache_max_concurrency="1e-300"',
+    'model_name="\\u001b[31m"',
+)
 
 
 @st.composite
@@ -213,7 +313,9 @@ def nonsense(draw: st.DrawFn) -> str:
         name = "vllm:" + draw(st.sampled_from(NAMES))
         labels = {t.partition("=")[0]: t for t in draw(st.lists(st.sampled_from(ODD_LABELS), max_size=4))}
         lines[f"{name}{{{','.join(sorted(labels.values()))}}}"] = draw(st.sampled_from(ODD_VALUES))
-    kinds = draw(st.sampled_from(["", "# TYPE vllm:iteration_tokens_total histogram\n# TYPE vllm:prompt_tokens counter\n"]))
+    kinds = draw(
+        st.sampled_from(["", "# TYPE vllm:iteration_tokens_total histogram\n# TYPE vllm:prompt_tokens counter\n"])
+    )
     return kinds + "".join(f"{k} {v}\n" for k, v in lines.items())
 
 

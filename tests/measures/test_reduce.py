@@ -79,7 +79,9 @@ def test_an_idle_part_with_another_layout_spoils_nothing() -> None:
 
 
 def test_a_histogram_that_contradicts_itself_has_no_buckets() -> None:
-    page = histogram("request_prompt_tokens", {10: 4, 20: 6}, 120).replace("_count{" + LABELS + "} 10.0", "_count{" + LABELS + "} 50")
+    page = histogram("request_prompt_tokens", {10: 4, 20: 6}, 120).replace(
+        "_count{" + LABELS + "} 10.0", "_count{" + LABELS + "} 50"
+    )
     s = subject(page)
     assert state(s, "prompt_length_tokens") == "invalid"
     assert "its count says 50" in (s.readings["prompt_length_tokens"].reason or "")
@@ -88,7 +90,8 @@ def test_a_histogram_that_contradicts_itself_has_no_buckets() -> None:
 def test_series_without_engine_label_belong_to_the_engines() -> None:
     """Refusals at the door are counted by the front end, before an engine is chosen."""
     engines = "".join(
-        counter("request_success", n, f'engine="{e}",model_name="m",finished_reason="stop"') for e, n in (("0", 3), ("1", 5))
+        counter("request_success", n, f'engine="{e}",model_name="m",finished_reason="stop"')
+        for e, n in (("0", 3), ("1", 5))
     )
     door = counter("admission_rejections", 0, 'model_name="m",reason="max_num_queued_reqs"')
     (zero,) = report(engines + door).subjects
@@ -109,7 +112,9 @@ def test_series_without_engine_label_belong_to_the_engines() -> None:
 def test_blocks_without_help_are_told_by_their_number() -> None:
     """A metrics server drops HELP. 62 blocks of 16 tokens for 1,000 prompt tokens; hits 31 of 62."""
     config = gauge("cache_config_info", 1, 'engine="0",block_size="16",enable_prefix_caching="True"')
-    page = counter("prompt_tokens", 1000) + counter("gpu_prefix_cache_queries", 62) + counter("gpu_prefix_cache_hits", 31)
+    page = (
+        counter("prompt_tokens", 1000) + counter("gpu_prefix_cache_queries", 62) + counter("gpu_prefix_cache_hits", 31)
+    )
     s = subject(page + config)
     assert value(s, "query_inflation") == pytest.approx(0.992)
     assert value(s, "prefix_hit_share") == pytest.approx(0.5)
@@ -120,7 +125,9 @@ def test_blocks_without_help_are_told_by_their_number() -> None:
 
 def test_blocks_are_told_by_help() -> None:
     def named(name: str, v: float) -> str:
-        return f"# HELP vllm:{name}_total Prefix cache {name}, in terms of number of cached blocks.\n" + counter(name, v)
+        return f"# HELP vllm:{name}_total Prefix cache {name}, in terms of number of cached blocks.\n" + counter(
+            name, v
+        )
 
     page = counter("prompt_tokens", 1000) + named("gpu_prefix_cache_queries", 60) + named("gpu_prefix_cache_hits", 15)
     assert value(subject(page, block_size=16), "prefix_hit_share") == pytest.approx(0.25)
@@ -171,9 +178,11 @@ def test_pools_and_levels_of_two_engines() -> None:
 
 def test_a_fleet_of_unequal_engines_with_one_unknown_pool() -> None:
     one = target(
-        counter("prompt_tokens", 1) + gauge("kv_cache_usage_perc", 0.5)
-        + gauge("cache_config_info", 1, 'engine="0",block_size="16",kv_cache_size_tokens="1000"'), address="a",
-    )  # fmt: skip
+        counter("prompt_tokens", 1)
+        + gauge("kv_cache_usage_perc", 0.5)
+        + gauge("cache_config_info", 1, 'engine="0",block_size="16",kv_cache_size_tokens="1000"'),
+        address="a",
+    )
     two = target(counter("prompt_tokens", 1) + gauge("kv_cache_usage_perc", 0.1), address="b")
     (s,) = audit_window(window(one, two), Options()).subjects
     assert state(s, "kv_pool_tokens") == "not_exported"

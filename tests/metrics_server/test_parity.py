@@ -13,8 +13,9 @@ import pytest
 from auditor.measures.reduce import reduce_target
 from auditor.measures.subject import merge_quantities
 from auditor.measures.vocabulary import Vocabulary
-from auditor.model import Counter, Gauge, Histogram, Info, Options, Page, Part, Quantity, Sample, TargetWindow, Window
+from auditor.model import Counter, Gauge, Histogram, Info, Options, Page, Part, Quantity, TargetWindow, Window
 from auditor.pipeline import audit_window
+from auditor.sources.exposition import parse_page
 from tests.metrics_server.conftest import Gather, readings_of
 from tests.metrics_server.samples import (
     END,
@@ -26,7 +27,7 @@ from tests.metrics_server.samples import (
     store_pages,
 )
 from tests.metrics_server.servers import Store, both
-from tests.simulator import even_times, random_setting, simulate, snapshots
+from tests.simulator import even_times, page_text, random_setting, simulate, snapshots
 
 pytestmark = pytest.mark.live
 SERVERS = list(both())
@@ -192,15 +193,12 @@ def test_a_simulated_fleet(name: str, vocabulary: Vocabulary, gather: Gather) ->
         scenario = random_setting(seed)
         run = simulate(scenario.setting, scenario.workload)
         shots = snapshots(run, even_times(run, 60), layout=scenario.layout)
-        texts = [[(s[0], tuple(sorted(dict(s[1]).items())), s[2]) for s in shot.samples()] for shot in shots]
         address = f"r{i}:8000"
-        pages = []
-        for k, samples in enumerate(texts):
-            at = END - 15.0 * (59 - k)
-            kept = [s for s in samples if not s[0].endswith("_created")]
-            store.add_page(kept, at, job="vllm", instance=address)
-            names = frozenset(s[0] for s in kept)
-            pages.append((at, Page(tuple(Sample(*s) for s in kept), {}, {}, len(kept), names)))
+        pages = [
+            (END - 15.0 * (59 - k), parse_page(page_text(shot).encode(), wanted=vocabulary.wanted))
+            for k, shot in enumerate(shots)
+        ]
+        store.series.update(store_pages(pages, job="vllm", instance=address).series)
         targets.append(direct_target(pages, vocabulary, address))
     with both()[name](store) as url:
         ranged = gather(url, 15.0 * 59, END, by="all")

@@ -4,8 +4,8 @@
 
 - Night 9: every engine was down; nothing answered.
 - Night 14: ``code`` came back as another release, which exports more and works the same.
-- Night 21 and on: ``chat`` was started anew with less memory for its KV pool. Nothing failed, nothing was logged; prefixes
-  are evicted before they are asked for again, and first tokens take longer.
+- Night 21 and on: ``chat`` was started anew with less memory for its KV pool. Nothing failed, nothing was logged;
+  prefixes are evicted before they are asked for again, and first tokens take longer.
 - Saturdays and Sundays have half the traffic.
 """
 

@@ -250,8 +250,8 @@ def engine_skew(s: Subject) -> Found:
     """Largest over mean finished requests of a subject's engines: 1 is even, 2 on two engines is one idle."""
     counts = []
     source = "finished_requests"
+    ranks = {p.target for p in s.parts if p.rank is not None}
     for e in s.engines():
-        ranks = {p.target for p in s.parts if p.rank is not None}
         if e.parts[0].rank is None and e.parts[0].target in ranks:
             # What a page counts once for all its engines belongs to none of them.
             continue

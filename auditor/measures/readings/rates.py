@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from auditor.measures.readings.phases import refuse_other_requests, refuse_stream_gaps
+from auditor.measures.readings.prompt_work import demand
 from auditor.measures.readings.registry import Found, ratio, reading
 from auditor.measures.readings.requests import finished_count
 from auditor.measures.readings.time import impossible_time
-from auditor.measures.readings.tokens import demand
 from auditor.measures.subject import Missing, Subject
 
 NO_LENGTH = "the window's length is not known; give --seconds N (or --times FILE for a series)"

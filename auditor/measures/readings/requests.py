@@ -6,8 +6,8 @@ import math
 
 from auditor.measures.histogram import count_at_most, iter_buckets
 from auditor.measures.intervals import wilson
+from auditor.measures.readings.prompt_work import live_prompt_tokens
 from auditor.measures.readings.registry import Found, ratio, reading
-from auditor.measures.readings.tokens import live_prompt_tokens
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
 

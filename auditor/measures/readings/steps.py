@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from auditor.measures.histogram import iter_buckets
 from auditor.measures.readings.agreement import IDENTITY_TOLERANCE
 from auditor.measures.readings.passes import counts_passes, passes, tokens_per_pass
+from auditor.measures.readings.prompt_work import cache_is_off, demand
 from auditor.measures.readings.registry import Found, reading
 from auditor.measures.readings.requests import finished_count
-from auditor.measures.readings.tokens import cache_is_off, demand
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Counter, Histogram
 
