@@ -206,8 +206,12 @@ class Subject:
 
     def engines(self) -> list[Subject]:
         """One subject per engine (target and rank), for what must be taken per engine before it is added."""
+        return list(self._engines)
+
+    @cached_property
+    def _engines(self) -> tuple[Subject, ...]:
         single = [p for p in self.parts if not p.pooled] or self.parts
-        return [
+        return tuple(
             Subject(
                 labels={**self.labels, "target": p.target, "rank": p.rank},
                 engine=self.engine,
@@ -219,7 +223,7 @@ class Subject:
                 restarted=p.restarts > 0,
             )
             for p in single
-        ]
+        )
 
     # ------------------------------------------------------------------ readings
 
