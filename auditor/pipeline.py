@@ -200,8 +200,9 @@ def read_subject(subject: Subject, options: Options) -> Readings:
     facts["requests_running_at_both_ends"] = running_at_both_ends(subject)
     facts["identities"] = identities(subject)
     facts.update(engine_facts(subject))
-    if subject.window.facts.get("boot_effects"):
-        facts["boot_effects"] = list(subject.window.facts["boot_effects"])
+    for name in ("boot_effects", "tested_settings"):
+        if subject.window.facts.get(name):
+            facts[name] = subject.window.facts[name]
     logs = [dict(p.log.figures) for p in subject.parts if p.log is not None]
     if logs:
         facts["log"] = logs

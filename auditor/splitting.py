@@ -12,6 +12,7 @@ from auditor.model import (
     Counter,
     Gauge,
     Histogram,
+    LogEvidence,
     Part,
     Quantity,
     Series,
@@ -95,7 +96,16 @@ def _cut_part(part: Part, a: int, b: int) -> Part:
         name: merge_over_time([s.quantities[name] for s in slices if name in s.quantities]) for name in sorted(names)
     }
     restarts = sum(s.restarted for s in slices)
-    return replace(part, quantities=_keep_unsliced(part, quantities), slices=slices, restarts=restarts)
+    log = None if part.log is None else _cut_log(part.log, quantities)
+    return replace(part, quantities=_keep_unsliced(part, quantities), slices=slices, restarts=restarts, log=log)
+
+
+def _cut_log(log: LogEvidence, quantities: Mapping[str, Quantity]) -> LogEvidence:
+    """Sentences and sums of a whole log do not hold for a piece of it; its rates say whether tokens moved."""
+    rates = [quantities.get(name) for name in ("reported_generation_rate", "reported_prompt_rate")]
+    moved = any(isinstance(q, Gauge) and (q.high or 0.0) > 0 for q in rates)
+    words = {"log_only": f"a piece of a longer log: rolling averages, not counters. The rest: {log.missing}"}
+    return replace(log, moved=moved, words=words, figures={})
 
 
 def _keep_unsliced(part: Part, quantities: Mapping[str, Quantity]) -> dict[str, Quantity]:

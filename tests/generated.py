@@ -53,9 +53,17 @@ def reference_page_files() -> Files:
     return reference_pages()
 
 
+def picture_files() -> Files:
+    """The picture of a report in the README."""
+    from tests.docs import picture
+
+    return picture.picture_files()
+
+
 GENERATED: tuple[Callable[[], Files], ...] = (
     engines_page_file,
     monitoring_files,
+    picture_files,
     premises_schema_file,
     reference_page_files,
 )

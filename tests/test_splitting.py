@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_pieces_add_up_to_the_whole(window: Window) -> None:
 def test_pieces_lie_end_to_end_and_have_the_length_asked_for(window: Window) -> None:
     pieces = split_window(window, 30.0)
     assert len(pieces) == 6
-    for left, right in zip(pieces, pieces[1:], strict=False):
+    for left, right in pairwise(pieces):
         assert left.end == right.start
     assert pieces[0].start == window.start
     assert pieces[-1].end == window.end

@@ -24,6 +24,7 @@ def command(**values: Any) -> int:
     auditor audit --before t0.prom t1.prom --seconds 600
     auditor audit --series p*.prom --every 2s
     auditor audit --prometheus http://prom:9090 --window 24h
+    auditor audit engine.log                          running lines of a log, where nobody scraped
     """
     options = read_options(values)
     window = gather(values)

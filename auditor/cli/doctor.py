@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.inputs import gather_targets, read_transport, transport_options
-from auditor.cli.options import option
+from auditor.cli.options import DURATION, option
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import EvidenceError, UsageError
 
@@ -30,6 +30,9 @@ FORMATS = ("terminal", "json")
     help="Targets, one a line, or Prometheus file_sd JSON or YAML.",
 )
 @option("--expand-dns", is_flag=True, help="Take each address of a name as a target.")
+@option("--prometheus", metavar="URL", help="Look at what a metrics server holds instead.")
+@option("--window", type=DURATION, default="1h", show_default=True, help="With --prometheus: how far back to look.")
+@option("--match", metavar="SELECTOR", help="With --prometheus: only these series.")
 @transport_options
 @writing_options
 def command(**values: Any) -> int:
@@ -41,12 +44,18 @@ def command(**values: Any) -> int:
     \b
     auditor doctor http://host:8000
     auditor doctor page.prom --as json
+    auditor doctor --prometheus http://prom:9090
     """
     _check_formats(values)
     from auditor.measures.doctor import doctor_document
     from auditor.measures.vocabulary import load_vocabulary
     from auditor.pipeline import TOOL
 
+    if values["prometheus"]:
+        if gather_targets(values):
+            raise UsageError("--prometheus finds its targets itself; choose among them with --match '{job=\"vllm\"}'")
+        found = _held(values, load_vocabulary())
+        return write_results(doctor_document(found, tool=TOOL), values)
     if not gather_targets(values):
         raise UsageError("no target given: a URL, a file, or - for standard input")
     vocabulary = load_vocabulary()
@@ -76,6 +85,34 @@ def _examine(
     window = Window(kind="lifetime", start=None, end=None, seconds=None, targets=(target,))
     subjects = build_subjects(window, Options(), vocabulary=vocabulary)
     return diagnose(target, page, vocabulary, subjects, addresses=addresses)
+
+
+def _held(values: dict[str, Any], vocabulary: Vocabulary) -> list[Diagnosis]:
+    """One diagnosis for each engine and form of its names that a metrics server holds."""
+    from dataclasses import replace
+
+    from auditor.cli.inputs import warn
+    from auditor.measures.doctor import diagnose
+    from auditor.model import Options, Page, PageShape
+    from auditor.pipeline import build_subjects
+    from auditor.ranges import RangeRequest, collect_range, names_there
+
+    request = RangeRequest(values["prometheus"], values["window"], match=values["match"])
+    transport = read_transport(values)
+    names = names_there(request, vocabulary, transport=transport)
+    window = collect_range(request, vocabulary, transport=transport, say=warn)
+    out = []
+    for target in window.targets:
+        held = names.get((target.engine or "", target.form))
+        if held is None or not any(p.pooled for p in target.parts):
+            continue
+        alike = tuple(t for t in window.targets if (t.engine, t.form) == (target.engine, target.form))
+        subjects = build_subjects(replace(window, targets=alike), Options(), vocabulary=vocabulary)
+        page = Page(PageShape((), samples_read=0, names_read=held), ())
+        found = diagnose(target, page, vocabulary, subjects)
+        where = f"{len(alike) - 1} targets; {window.source}"
+        out.append(replace(found, remarks=(*found.remarks, where, *window.warnings)))
+    return out
 
 
 def _pages(values: dict[str, Any], vocabulary: Vocabulary) -> list[tuple[str, Page | None, str | None, list[str]]]:

@@ -178,11 +178,12 @@ def read_boot_facts(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the log of --boot-log tells beside settings.
 
     ``boot_effects``: what a setting did to the pool between its boots, in sentences. ``log_hit_rate``: the last prefix
-    cache hit rate it printed, which is no reading.
+    cache hit rate it printed, which is no reading. ``tested_settings``: the values of a setting over its boots.
     """
     if not values.get("boot_log"):
         return {}
     from auditor.planning.effects import find_effects
+    from auditor.planning.pools import setting_of
 
     scan = scan_boot_log(values["boot_log"])
     out: dict[str, Any] = {}
@@ -194,6 +195,10 @@ def read_boot_facts(values: Mapping[str, Any]) -> dict[str, Any]:
     effects = [e for e in find_effects(scan.boots)[0] if e.pool_change is not None]
     if effects:
         out["boot_effects"] = [e.sentence() + judged[e.verdict] for e in effects]
+    started = [setting_of(boot, "budget") for boot in scan.boots if boot.state == "started"]
+    budgets = sorted({b for b in started if b is not None})
+    if len(budgets) > 1:
+        out["tested_settings"] = {"budget": budgets}
     rates = [f.hit_rate for f in scan.figures.engines.values() if f.hit_rate is not None]
     if rates:
         out["log_hit_rate"] = rates[-1]

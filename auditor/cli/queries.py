@@ -21,14 +21,27 @@ Listed = tuple[str, str, str, str]
 @click.command("queries")
 @click.argument("readings", nargs=-1, metavar="READING...")
 @option("--engine", metavar="NAME", help="One engine; without --prometheus vllm is taken.")
-@option("--as", "as_", type=click.Choice(FORMATS), default="promql", show_default=True,
-        help="Queries, recording and alert rules (YAML), or a Grafana dashboard (JSON).")
-@option("--prometheus", metavar="URL", help="Ask this server what it holds, and print exactly what an audit of it runs.")
+@option(
+    "--as",
+    "as_",
+    type=click.Choice(FORMATS),
+    default="promql",
+    show_default=True,
+    help="Queries, recording and alert rules (YAML), or a Grafana dashboard (JSON).",
+)
+@option(
+    "--prometheus", metavar="URL", help="Ask this server what it holds, and print exactly what an audit of it runs."
+)
 @option("--window", type=DURATION, default="24h", show_default=True, help="How far back.")
 @option("--end", metavar="T", help="End of the window: RFC 3339 or unix seconds; now by default.")
 @option("--match", metavar="SELECTOR", help="Only these series: '{namespace=\"llm\"}'.")
-@option("--by", type=click.Choice(["model", "rank", "target", "all"]), default="model", show_default=True,
-        help="What makes a subject.")
+@option(
+    "--by",
+    type=click.Choice(["model", "rank", "target", "all"]),
+    default="model",
+    show_default=True,
+    help="What makes a subject.",
+)
 @transport_options  # fmt: skip
 def command(readings: tuple[str, ...], as_: str, **values: Any) -> int:
     """Print the queries behind the readings, ready to paste; without names all that an audit runs.

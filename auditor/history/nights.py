@@ -66,8 +66,9 @@ def load_runs(store: Store, *, since: float | None = None, until: float | None =
     """Runs ordered by the end of their window; both limits are unix seconds, included."""
     rows = store.query(
         """SELECT id, "end", start, ran, kind, seconds, coverage, restarts, exit_code, tool, source, notes,
-           (SELECT count(*) FROM presence WHERE presence.run = run.id)
-           FROM run WHERE "end" >= ? AND "end" <= ? ORDER BY "end", id""",
+           ifnull(present.count, 0) FROM run
+           LEFT JOIN (SELECT run, count(*) AS count FROM presence GROUP BY run) AS present ON present.run = run.id
+           WHERE "end" >= ? AND "end" <= ? ORDER BY "end", id""",
         (-1e18 if since is None else since, 1e18 if until is None else until),
     )
     fields = [f.name for f in dataclasses.fields(Run)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from auditor.history.baseline import MIN_NIGHTS, Baseline, NoBaseline, make_baseline
+from auditor.history.baseline import MIN_NIGHTS, Baseline
 from auditor.history.changes import judge
 from auditor.history.nights import Run, find_gaps, group_nights, load_runs
 from auditor.history.rows import SEVERITIES, STATES, TARGET_STATES, VERDICTS
@@ -175,12 +175,18 @@ def trend(
                 shown.append(_trend_row(end, None, None, None, state, None, "undecided", state))
                 continue
             earlier = points[max(0, i - LOOKED_BACK) : i]
-            found = make_baseline(point, earlier, unit=kept.units[reading], min_nights=min_nights)
             change = judge(reading, point, earlier, unit=kept.units[reading], better=better, min_nights=min_nights)
-            base = found if isinstance(found, Baseline) else None
-            reason = change.reason or (found.reason if isinstance(found, NoBaseline) else None)
             shown.append(
-                _trend_row(point.end, point.value, point.low, point.high, point.state, base, change.verdict, reason)
+                _trend_row(
+                    point.end,
+                    point.value,
+                    point.low,
+                    point.high,
+                    point.state,
+                    change.baseline,
+                    change.verdict,
+                    change.reason,
+                )
             )
         out.append({"labels": labels, "unit": kept.units[reading], "nights": shown})
     return out

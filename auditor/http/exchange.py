@@ -19,7 +19,7 @@ from auditor.http.client import Response
 from auditor.http.deadline import Attempt
 from auditor.http.errors import TransportError, explain_status, name_address, printable_start, show_url
 from auditor.http.failures import FAILURES, explain
-from auditor.http.sessions import SetAuthorization, open_session
+from auditor.http.sessions import open_session
 from auditor.http.transport import Transport, client_certificate_files, secrets_in, split_credentials
 from auditor.model import UsageError
 
@@ -98,13 +98,11 @@ class Line:
             raise error from None
         finally:
             self._used_at = time.monotonic()
-            self._session.cookies.clear()
             if attempt.is_cut:
                 self._session.close()
 
     def _open(self, request: Request, url: str, attempt: Attempt, *, trusted: bool) -> requests.Response:
         private = dict(request.private_headers) if trusted else {}
-        authorization = private.pop("Authorization", None)
         headers = {
             "User-Agent": f"premise-auditor/{__version__}",
             "Accept-Encoding": "gzip",
@@ -117,17 +115,16 @@ class Line:
         cert = transport.client_cert if trusted else None
         files = client_certificate_files(cert) if cert is not None else None
         remaining = attempt.remaining_seconds()
-        return self._session.request(
-            request.method,
-            url,
-            data=request.data,
-            headers=headers,
-            auth=SetAuthorization(authorization),
+        prepared = requests.PreparedRequest()
+        prepared.prepare(method=request.method, url=url, headers=headers, data=request.data)
+        # Not by Session.request: it reads .netrc, keeps cookies, follows redirects, and takes as long as all the rest.
+        return self._session.get_adapter(url).send(
+            prepared,
             timeout=(remaining, remaining),
-            allow_redirects=False,
             stream=True,
-            verify=False if transport.insecure else (transport.ca_cert or True),
+            verify=False if transport.insecure else (transport.ca_cert or self._session.verify or True),
             cert=None if files is None else (files[0] if files[1] is None else (files[0], files[1])),
+            proxies=requests.utils.get_environ_proxies(url) if self._session.trust_env else {},
         )
 
     def _check_redirect(self, request: Request, target: str, status: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any
+from urllib.request import getproxies
 
 import requests
 import requests.adapters
-import requests.auth
 import urllib3
 import urllib3.connection
 import urllib3.connectionpool
@@ -17,10 +18,13 @@ from auditor.http.deadline import current_attempt
 
 def open_session(*, insecure: bool) -> requests.Session:
     """A session for one thread at a time. ``insecure`` silences urllib3: the caller says it aloud."""
-    session = _Session()
-    session.mount("http://", _Adapter())
-    session.mount("https://", _Adapter())
-    session.headers.clear()
+    session = requests.Session()
+    # One thread has one connection to a host; a fleet has many hosts.
+    session.mount("http://", _Adapter(pool_maxsize=1))
+    session.mount("https://", _Adapter(pool_maxsize=1))
+    # requests reads the whole environment at each request; once is enough, and mostly nothing is set.
+    session.trust_env = bool(getproxies())
+    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
     if insecure:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return session
@@ -77,20 +81,3 @@ class _Adapter(requests.adapters.HTTPAdapter):
         if not proxy.lower().startswith("socks"):
             manager.pool_classes_by_scheme = _POOLS
         return manager
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: Any) -> None:
-        """None, always: requests would read a redirect's whole body, however large, before saying so."""
-
-
-class SetAuthorization(requests.auth.AuthBase):
-    """Sets our header, or nothing; being there, it keeps requests from looking into .netrc."""
-
-    def __init__(self, value: str | None) -> None:
-        self._value = value
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self._value is not None:
-            request.headers["Authorization"] = self._value
-        return request

@@ -24,7 +24,7 @@ from auditor.levers.ceilings import (
     prefill_ceiling,
     prefill_elsewhere,
     prefill_words,
-    settled,
+    tested_range,
     what_bounds,
 )
 from auditor.model import Lever, Options, Readings
@@ -34,6 +34,10 @@ COSTS = (
     "larger: shorter time to first token, longer gaps for everybody, less KV pool; smaller: the reverse",
     "with speculation a larger budget can lower acceptance",
 )
+ALONE_COST = (
+    "prefill runs alone and freezes every stream: a prefill-decode interval or mixed chunking touches that, "
+    "and mixed chunking is reported to do nothing together with speculation"
+)
 TOUCHES = ("prefill time", "every gap that shares its step with prefill", "KV pool size at boot")
 SETTLES = "an A/B of two budgets on the same requests, both directions, watching ttft and gaps"
 
@@ -41,7 +45,9 @@ SETTLES = "an A/B of two budgets on the same requests, both directions, watching
 def _costs(readings: Readings) -> tuple[str, ...]:
     """The costs in words, with what the boots at hand show of them."""
     seen = readings.facts.get("boot_effects") or ()
-    return (*COSTS, *(str(text) for text in seen if str(text).startswith("budget ")))
+    reading = readings.get("decode_stretch_share")
+    alone = reading is not None and reading.extra.get("mechanism") == "frozen streams"
+    return (*COSTS, *((ALONE_COST,) if alone else ()), *(str(text) for text in seen if str(text).startswith("budget ")))
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -68,7 +74,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         notes.append(f"at most {full.high:.1%} of steps used the whole budget: not higher, if anything lower")
     elif capped:
         notes.append(f"chunks of one prompt stay at {threshold:g} (threshold) whatever the budget")
-    tried = settled(readings, ID, ("budget",))
+    tried = tested_range(readings, ("budget",))
     if tried:
         notes.append(tried)
     if word != "not_worth_a_test":

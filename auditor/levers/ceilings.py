@@ -112,9 +112,9 @@ def what_bounds(readings: Readings, ceiling: Ceiling) -> str:
     if ceiling.at_99 == UNKNOWN and "preempt" not in (ceiling.reason or ""):
         return "an A/B, or a page with gap and length histograms"
     steps: list[str] = []
-    if "budget" not in readings.settings:
-        steps.append("--budget N")
     reading = readings.get("decode_stretch_share")
+    if reading is not None and any("--budget" in caveat for caveat in reading.caveats):
+        steps.append("--budget N")
     if reading is not None and reading.state == "invalid" and "preempt" in (reading.reason or ""):
         return "a window without preemptions, or an A/B"
     if ceiling.reason and "length of the window" in ceiling.reason:
@@ -148,7 +148,7 @@ def number_setting(readings: Readings, name: str) -> float | None:
     return float(setting.value)
 
 
-def settled(readings: Readings, lever: str, names: Sequence[str]) -> str:
+def tested_range(readings: Readings, names: Sequence[str]) -> str:
     """What was tried of this knob, as far as this report knows."""
     tested = readings.facts.get("tested_settings")
     values: list[float] = []

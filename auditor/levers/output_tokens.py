@@ -23,7 +23,8 @@ def lever(readings: Readings, options: Options) -> Lever:
     if readings.has_flag("prefill_node"):
         return not_applicable(ID, "a prefill node: decode runs elsewhere")
     share = readings.get("decode_share")
-    if share is None or share.value is None:
+    low, high = (None, None) if share is None else share.limits()
+    if share is None or (share.value is None and (low is None or high is None)):
         return build(
             ID,
             verdict="undecided",
@@ -33,16 +34,18 @@ def lever(readings: Readings, options: Options) -> Lever:
             settles="a window with finished requests",
             reason=(share.reason if share is not None else None) or "decode time unknown",
         )
-    half = f"half as long: {times(1 / (1 - share.value / 2))}, plain arithmetic"
+    least, most = (share.value, share.value) if share.value is not None else (low or 0.0, high or 0.0)
     plain = []
     mean, cut = readings.value("output_length_tokens"), readings.value("length_share")
     if mean is not None:
         plain.append(f"mean {mean:.0f} tokens")
     if cut is not None and cut >= 0.1:
         plain.append(f"{cut:.0%} are cut, so their real length is hidden")
-    if share.value >= 0.5:
+    if most >= 0.5:
         plain.insert(0, "ask this first: a reasoning mode multiplies output")
-    text = "; ".join([f"decode is {share.value:.1%} of request time ({half})", *plain])
+    text = "; ".join(
+        [f"decode is {_both(f'{least:.1%}', f'{most:.1%}')} of request time ({_half(least, most)})", *plain]
+    )
     return build(
         ID,
         verdict=decide((1.0, None), options),
@@ -53,3 +56,12 @@ def lever(readings: Readings, options: Options) -> Lever:
         needs=NEEDS,
         settles="the same requests with reasoning off",
     )
+
+
+def _both(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _half(least: float, most: float) -> str:
+    """What answers of half the length save by plain arithmetic, which neither thins the batch nor shortens prefill."""
+    return f"half as long: {_both(times(1 / (1 - least / 2)), times(1 / (1 - most / 2)))}, plain arithmetic"

@@ -101,8 +101,10 @@ class Scope:
 
     def is_native(self, declaration: Declaration) -> bool:
         """A histogram that the server holds as one native series."""
-        return declaration.kind == "histogram" and bool(self.present(declaration)) and not (
-            self.present(declaration, "_bucket") or self.present(declaration, "_count")
+        return (
+            declaration.kind == "histogram"
+            and bool(self.present(declaration))
+            and not (self.present(declaration, "_bucket") or self.present(declaration, "_count"))
         )
 
     def select(self, name: str, declaration: Declaration | None = None) -> str:
@@ -196,9 +198,7 @@ def first_values_over(seconds: float, scope: Scope, strangers: Strangers | None)
         if strangers is None:
             return lost
         over = f"((increase_prometheus({s}[{d}]) - increase({s}[{d}])) {born})"
-        return (
-            f"(({lost} unless on ({on}) {strangers.expression}) or ({over} and on ({on}) {strangers.expression}))"
-        )
+        return f"(({lost} unless on ({on}) {strangers.expression}) or ({over} and on ({on}) {strangers.expression}))"
 
     return render
 
@@ -262,9 +262,7 @@ def born_queries(scope: Scope, quantities: Iterable[str], strangers: Strangers |
         return Query(
             declaration.name,
             "first values",
-            lambda seconds: scope.counted(
-                declaration, first_values_over(seconds, scope, strangers), by=scope.group
-            ),
+            lambda seconds: scope.counted(declaration, first_values_over(seconds, scope, strangers), by=scope.group),
             combine="none",
         )
 
@@ -296,9 +294,7 @@ def course_queries(scope: Scope) -> list[Query]:
         )
 
     return [
-        make(d)
-        for d in scope.engine.quantities.values()
-        if d.name in (*COURSE_COUNTERS, *COURSE_SUMS) and scope.has(d)
+        make(d) for d in scope.engine.quantities.values() if d.name in (*COURSE_COUNTERS, *COURSE_SUMS) and scope.has(d)
     ]
 
 
@@ -310,10 +306,7 @@ def skew_query(scope: Scope) -> Query | None:
 
     def render(step: float) -> str:
         each = scope.summed(declaration, "", increase_over(step), by=scope.finest)
-        return (
-            f"{aggregate('max', scope.group, each)}\n/\n"
-            f"({aggregate('avg', scope.group, each)} > 0)"
-        )
+        return f"{aggregate('max', scope.group, each)}\n/\n({aggregate('avg', scope.group, each)} > 0)"
 
     return Query("finished_requests", "skew", render)
 
@@ -362,10 +355,7 @@ def _gauge_by_engine(scope: Scope, declaration: Declaration) -> Callable[[float]
 def layout_names(scope: Scope) -> list[str]:
     """Names of all bucket series that are there."""
     return [
-        name
-        for d in scope.engine.quantities.values()
-        if d.kind == "histogram"
-        for name in scope.present(d, "_bucket")
+        name for d in scope.engine.quantities.values() if d.kind == "histogram" for name in scope.present(d, "_bucket")
     ]
 
 

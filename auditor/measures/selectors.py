@@ -92,7 +92,7 @@ class _Reader:
                 raise self._error(f"a comma or }} is missing at character {self.at + 1}")
         self._blanks()
         if self.at < len(self.text):
-            raise self._error(f"it goes on after the selector with {self.text[self.at:][:30]!r}; give exactly one")
+            raise self._error(f"it goes on after the selector with {self.text[self.at :][:30]!r}; give exactly one")
         if not matchers:
             raise self._error("it is empty; leave --match away to take every series")
         return tuple(matchers)

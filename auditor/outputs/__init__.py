@@ -1,7 +1,8 @@
 """One format a file, found by name. Every output is a function of the JSON report and of nothing else.
 
 A module has ``render(document, options) -> str | bytes``; the document is what :meth:`auditor.model.Report.to_json`
-gives, or one of the other kinds of the contract (compare, boots, step).
+gives, or one of the other kinds of the contract (compare, boots, step). ``KINDS``,
+where a module has it, names the kinds it draws; others are shown by ``_other``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ class _Lazy:
         self._module = module
 
     def render(self, document: Mapping[str, Any], options: RenderOptions) -> str | bytes:
-        return cast(Output, importlib.import_module(self._module)).render(document, options)
+        module = importlib.import_module(self._module)
+        kinds = getattr(module, "KINDS", None)
+        if kinds is not None and document.get("kind", "audit") not in kinds:
+            from auditor.outputs._other import render_other
+
+            return render_other(self._module.rpartition(".")[2].rstrip("_"), document)
+        return cast(Output, module).render(document, options)
 
 
 def check_form(kind: str, name: str) -> None:

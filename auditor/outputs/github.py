@@ -13,6 +13,8 @@ from typing import Any
 from auditor.outputs._gate import counts, decides, notes, sentence, sorted_premises, subject_words, word
 from auditor.outputs.text import RenderOptions, safe, safe_sentence, subject_title
 
+KINDS = frozenset({"audit"})
+
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> str:
     """Workflow commands, one a line; the last one sums up."""

@@ -21,6 +21,8 @@ from auditor.outputs.text import RenderOptions, safe, safe_sentence, subject_tit
 if TYPE_CHECKING:
     from junitparser import TestCase, TestSuite
 
+KINDS = frozenset({"audit"})
+
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> bytes:
     """XML of a report, encoded, with its declaration."""

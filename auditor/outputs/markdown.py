@@ -21,6 +21,7 @@ from auditor.outputs.text import (
     subject_title,
 )
 
+KINDS = SECTIONED | {"audit"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _AT_THE_START = re.compile(r"^(\s*)([#+>=-]|\d+(?=[.)](?:\s|$)))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;"}

@@ -17,6 +17,7 @@ from auditor.outputs.text import RenderOptions, safe
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
+KINDS = SECTIONED | {"audit"}
 P = "premise_auditor"
 Sampled = tuple[list[str], Mapping[str, Any], float]
 """Own label values, the subject's labels, the value."""

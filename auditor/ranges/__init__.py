@@ -5,7 +5,7 @@ it can be trusted (``truth``), the quantities by subject and their course (``ask
 ``--exact`` the raw samples themselves (``exact``).
 """
 
-from auditor.ranges.collecting import RangeRequest, collect_range, list_queries
+from auditor.ranges.collecting import RangeRequest, collect_range, list_queries, names_there
 from auditor.ranges.planning import plan_without_server
 
-__all__ = ["RangeRequest", "collect_range", "list_queries", "plan_without_server"]
+__all__ = ["RangeRequest", "collect_range", "list_queries", "names_there", "plan_without_server"]

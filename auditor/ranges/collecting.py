@@ -21,6 +21,8 @@ from auditor.sources.prometheus import Answer, LimitError, MetricsServer
 
 Progress = Callable[[str], None]
 
+SETTLE_SECONDS = 60.0
+"""A window without an end stops so long before now: servers show their latest samples late (VictoriaMetrics: 30 s)."""
 SKEW_SECONDS = 30.0
 """Two clocks that differ by more than this are said to differ."""
 PARTIAL_COVERAGE = 0.5
@@ -86,6 +88,17 @@ def list_queries(
                 yield found.scope.engine.name, quantity, how, text
 
 
+def names_there(
+    request: RangeRequest, vocabulary: Vocabulary, *, transport: Transport
+) -> dict[tuple[str, str], frozenset[str]]:
+    """(engine, form of its names) -> the names that the server holds in the window."""
+    with Client(transport) as client:
+        server = MetricsServer(client, request.url)
+        window, _ = _window_of(server, request)
+        founds = _find(server, request, vocabulary, parse_match(request.match), window)
+    return {(f.scope.engine.name, f.scope.form): f.scope.names for f in founds}
+
+
 def _window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, list[str]]:
     now = time.time()
     server.recognise(now)
@@ -94,7 +107,7 @@ def _window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, lis
     if abs(skew) > SKEW_SECONDS:
         notes.append(f"the metrics server's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one")
     there = time.time() + (skew if abs(skew) > SKEW_SECONDS else 0.0)
-    end = request.end if request.end is not None else there
+    end = request.end if request.end is not None else there - SETTLE_SECONDS
     if end > there + SKEW_SECONDS:
         raise UsageError(f"--end {utc_text(end)} lies in the future: the metrics server's clock says {utc_text(there)}")
     return Range(end - request.window_seconds, end), notes
@@ -103,9 +116,7 @@ def _window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, lis
 def _find(
     server: MetricsServer, request: RangeRequest, vocabulary: Vocabulary, matchers: tuple[Matcher, ...], window: Range
 ) -> list[Found]:
-    founds = find_engines(
-        server, vocabulary, matchers=matchers, by=request.by, start=window.start, end=window.end
-    )
+    founds = find_engines(server, vocabulary, matchers=matchers, by=request.by, start=window.start, end=window.end)
     out = []
     for found in founds:
         copies = find_copies(server, found, seconds=window.seconds, end=window.end)
@@ -259,4 +270,3 @@ def _stored_share(asker: Asker, one: Collected) -> tuple[float, list[str]]:
     missing += sum(stop - begin for begin, stop in sorted(holes, key=lambda h: h[0] - h[1])[MOST_HOLES:])
     whole = one.plan.course_range.seconds
     return max(0.0, 1 - missing / whole), notes
-

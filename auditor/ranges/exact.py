@@ -20,7 +20,6 @@ from auditor.measures.reduce import declared_names
 from auditor.measures.selectors import Matcher, one_of, selector
 from auditor.measures.vocabulary import PROCESS_START
 from auditor.model import (
-    EvidenceError,
     Labels,
     Series,
     SeriesTable,
@@ -36,7 +35,7 @@ from auditor.ranges.truth import addresses
 from auditor.sources.prometheus import LimitError, MetricsServer, Row
 
 MOST_SAMPLES = 1_000_000
-"""Read at most so many samples; a day of one replica scraped every 15 s has about 2,300,000."""
+"""Read at most so many samples; a day of one replica scraped every 15 s has about 2,000,000."""
 NAMES_IN_QUERY = 40
 LONGEST_GAP = 2.5
 
@@ -144,9 +143,8 @@ def _read(server: MetricsServer, text: str, window: Range, depth: int) -> list[R
     try:
         # A millisecond more: some servers leave out a sample that lies exactly at the range's start.
         return list(server.instant(f"{text}[{duration(window.seconds + 0.001)}]", window.end).rows)
-    except (LimitError, EvidenceError) as refusal:
-        too_large = isinstance(refusal, LimitError) or getattr(refusal, "kind", "") == "too_large"
-        if not too_large or depth >= DEEPEST_CUT or window.seconds < 120:
+    except LimitError:
+        if depth >= DEEPEST_CUT or window.seconds < 120:
             raise
     middle = window.start + math.floor(window.seconds / 2)
     return [
@@ -172,9 +170,7 @@ def _add(gathered: dict[tuple[str, ...], _Target], row: Row, scope: Scope, windo
 def _window_of(address: str, target: _Target, found: Found, window: Range) -> TargetWindow:
     scope = found.scope
     fullest = max(target.copies, key=lambda copy: (target.copies[copy], copy))
-    kept = {
-        (name, labels[:-1]): values for (name, labels), values in target.series.items() if labels[-1][1] == fullest
-    }
+    kept = {(name, labels[:-1]): values for (name, labels), values in target.series.items() if labels[-1][1] == fullest}
     times = sorted({at for (name, _), values in kept.items() if name != PROCESS_START for at in values})
     if len(times) < 2:
         reason = f"only {len(times)} sample in the window: no difference can be taken"
@@ -235,7 +231,5 @@ def _zero(series: Series, found: Found) -> float | None:
 
 
 def _typical_distance(targets: Sequence[TargetWindow]) -> float | None:
-    distances = [
-        b - a for t in targets for a, b in pairwise(t.times) if a is not None and b is not None
-    ]
+    distances = [b - a for t in targets for a, b in pairwise(t.times) if a is not None and b is not None]
     return statistics.median(distances) if distances else None

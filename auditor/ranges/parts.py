@@ -113,9 +113,7 @@ class _Builder:
         if declaration.kind == "counter":
             return counter_of(rows, declaration)
         differ = any((name, group) in self.differing for name in self.scope.present(declaration, "_bucket"))
-        return histogram_of(
-            rows, declaration, rebuilt_sum=self.rebuilt, slack=self.slack, layouts_differ=differ
-        )
+        return histogram_of(rows, declaration, rebuilt_sum=self.rebuilt, slack=self.slack, layouts_differ=differ)
 
     def _level(self, query: Query, answer: Answer) -> None:
         declaration = self._declared(query)
@@ -195,7 +193,7 @@ class _Builder:
         pooled: dict[str, list[Part]] = defaultdict(list)
         for group, draft in self.main.items():
             own = group.target is not None
-            place = (names.get(group.target, "/".join(group.target)) if group.target else address)
+            place = names.get(group.target, "/".join(group.target)) if group.target else address
             part = self._part(draft, place, group, seen, pooled=self.scope.by != "rank")
             if part.pooled:
                 pooled[place].append(part)
@@ -219,6 +217,13 @@ class _Builder:
         for place, listed in parts.items():
             out.append(self._target(place, tuple(listed), self.truth.coverage))
         return [*out, *self.truth.silent]
+
+    def _left_out(self) -> dict[str, str]:
+        """What is only known by engine, where there are too many of them."""
+        if len(self.truth.targets) <= MOST_DETAILED_ENGINES:
+            return {}
+        reason = f"more than {MOST_DETAILED_ENGINES} targets: none is asked for by itself; narrow it with --match"
+        return {d.name: reason for d in self.engine.quantities.values() if d.kind == "info" and self.scope.has(d)}
 
     def _name(self, declaration: Declaration) -> str:
         """The newest of its names that is there, as reduce.py would say it."""
@@ -256,9 +261,7 @@ class _Builder:
             model=group.model,
             rank=group.rank,
             quantities=_ordered(draft.quantities, self.engine.quantities),
-            slices=tuple(
-                Slice(at - (self.plan.step or 0.0), at, q) for at, q in zip(starts, draft.slices, strict=True)
-            )
+            slices=tuple(Slice(at - (self.plan.step or 0.0), at, q) for at, q in zip(starts, draft.slices, strict=True))
             if draft.slices
             else (),
             restarts=sum(t.restarts for t in members),
@@ -267,7 +270,7 @@ class _Builder:
             started_at=single.last_started_at if single else None,
             forms={name: found for name, found in names.items() if found},
             units={n: "unknown" for n in draft.quantities if self.engine.quantities[n].unit_in_help},
-            flaws=draft.flaws,
+            flaws={**draft.flaws, **(self._left_out() if pooled else {})},
         )
 
 

@@ -29,15 +29,15 @@ from tests.simulator import Priors, VllmSetting, counterfactual, random_setting,
 from tests.simulator.layouts import finer
 
 EngineName = Literal["vllm", "sglang"]
-ALONE: tuple[str, int, int, Priors] = ("prefill alone", 8_000_000, 600, Priors())
+ALONE: tuple[str, int, int, Priors] = ("prefill alone", 8_000_000, 800, Priors())
 FIT_SETS: tuple[tuple[str, int, int, Priors], ...] = (
     ("default", 1_000_000, 4200, Priors()),
     ("wide", 2_000_000, 4200, Priors(base_seconds=(0.0002, 0.4))),
-    ("short steps", 2_500_000, 3500, Priors(base_seconds=(0.0004, 0.012))),
-    ("speculation", 3_000_000, 1500, Priors(speculation_share=1.0)),
+    ("short steps", 2_500_000, 1400, Priors(base_seconds=(0.0004, 0.012))),
+    ("speculation", 3_000_000, 1200, Priors(speculation_share=1.0)),
 )
 """Name, first seed, number, priors. The cost law ``graphs``, and coarser buckets are in none of them."""
-LULL_SEEDS = (6_000_000, 2400)
+LULL_SEEDS = (6_000_000, 1600)
 MOST_PREEMPTED = 0.01
 LEAST_FINISHED = 30
 LEAST_ROWS = 150

@@ -71,12 +71,12 @@ def groups(scale: float) -> list[Group]:
     out = [
         Group("budget known", n(2600), usual, counterfactuals=True),
         Group("budget unknown", n(700), usual, budget_known=False),
-        Group("240 scrapes", n(160), usual, scrapes=240),
-        Group("speculation", n(400), replace(usual, speculation_share=1.0), counterfactuals=True),
-        Group("prefill alone (SGLang)", n(700), usual, engine="sglang"),
-        Group("tight KV pools", n(700), replace(usual, tight_pool_share=1.0), preempted=True),
+        Group("240 scrapes", n(60), usual, scrapes=240),
+        Group("speculation", n(250), replace(usual, speculation_share=1.0), counterfactuals=True),
+        Group("prefill alone (SGLang)", n(300), usual, engine="sglang"),
+        Group("tight KV pools", n(350), replace(usual, tight_pool_share=1.0), preempted=True),
     ]
-    return out + [Group(f"shifted: {name}", n(500), priors) for name, priors in SHIFTED.items()]
+    return out + [Group(f"shifted: {name}", n(300), priors) for name, priors in SHIFTED.items()]
 
 
 def judge(job: tuple[Group, int]) -> Outcome | None:
@@ -194,6 +194,7 @@ def tables(outcomes: Sequence[Outcome]) -> str:
         + _by_preemptions([*usual, *by.get("tight KV pools", [])]),
         _plain(usual),
         "**Real settings on the same arrivals**\n\n" + _real([*usual, *drafted]),
+        _halved(usual),
         _verdicts(usual),
     ]
     return "\n\n".join(parts)
@@ -266,6 +267,20 @@ def _real(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def _halved(outcomes: Sequence[Outcome]) -> str:
+    ratios = [
+        o.real["outputs_halved"] * (1 - (1 - o.prefill_share) / 2) for o in outcomes if "outputs_halved" in o.real
+    ]
+    if not ratios:
+        return ""
+    slower = sum(o.real.get("outputs_halved", 1.0) < 1 for o in outcomes)
+    return (
+        f"Answers half as long gained {quantile(ratios, 0.5):.2f} times what 1 / (1 - decode share / 2) promises in "
+        f"the median, {quantile(ratios, 0.01):.2f} to {quantile(ratios, 0.99):.2f} times from 1 % to 99 %: clients "
+        f"that get their answer sooner ask again sooner. Service became slower in {slower} of {len(ratios):,}."
+    )
+
+
 def _verdicts(outcomes: Sequence[Outcome]) -> str:
     useless = [o for o in outcomes if o.at_99[1] is not None and o.at_99[1] < WORTH]
     worth = [o for o in outcomes if o.at_99[0] >= WORTH and o not in useless]
@@ -282,11 +297,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="1: the whole proof; 0.05: a sample")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--groups", nargs="*", help="only these")
+    parser.add_argument("--kept", type=Path, nargs="*", default=[], help="outcomes of earlier runs, to be added")
     parser.add_argument("--keep", type=Path, help="also write every outcome, one JSON object a line")
     parser.add_argument("--doc", type=Path, help="put the tables between the marks of this file")
     given = parser.parse_args()
-    jobs = [(g, FIRST_SEED + 1_000_000 * k + i) for k, g in enumerate(groups(given.scale)) for i in range(g.count)]
-    outcomes: list[Outcome] = []
+    jobs = [
+        (g, FIRST_SEED + 1_000_000 * k + i)
+        for k, g in enumerate(groups(given.scale))
+        for i in range(g.count)
+        if given.groups is None or g.name in given.groups
+    ]
+    # All groups side by side, so that a run that is cut short still has some of each.
+    jobs.sort(key=lambda job: (job[1] - FIRST_SEED) % 1_000_000 / job[0].count)
+    outcomes = [o for path in given.kept for o in load(path)]
     with ProcessPoolExecutor(given.processes) as pool:
         for outcome in pool.map(judge, jobs, chunksize=10):
             if outcome is not None and math.isfinite(outcome.truth):

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auditor.collect import Inputs, collect
 from auditor.measures.ceilings.baseline import find_baseline
 from auditor.measures.ceilings.coefficients import ALONE_95, ALONE_99, AT_95, AT_99, LULLS_95, LULLS_99, TERMS
 from auditor.measures.ceilings.evidence import Evidence
+from auditor.measures.ceilings.lulls import lull_base
 from auditor.measures.ceilings.ranges import find_ceiling, kind_of, terms
 from auditor.measures.ceilings.valley import bucket_means, chunk_shares, coarsened, find_valley, lower_mean, mean_limits
 from auditor.measures.ceilings.wording import sentence, shown_range
@@ -22,7 +24,13 @@ from auditor.measures.readings.stretch import gather
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram, Options, Reading, Setting
 from auditor.pipeline import build_subjects
+from tests.ceilings.cases import known_settings, subject_of
 from tests.ceilings.prove import covers, groups, judge
+from tests.simulator import Run, VllmSetting, Workload, random_setting, simulate
+from tests.simulator.cost import Linear
+from tests.simulator.layouts import VLLM
+from tests.simulator.settings import Machine
+from tests.simulator.workload import Request
 
 REAL = Path(__file__).parents[2] / "fixtures" / "vllm" / "0.32.0"
 INF = math.inf
@@ -346,3 +354,52 @@ def test_a_sample_of_the_proof() -> None:
     assert len(upper) > 0.4 * len(outcomes)
     assert sum(not covers(o.at_99, o.truth) for o in outcomes) <= 2
     assert sum((o.at_99[1] or 0.0) < max(1.0, o.real.get("budget_doubled", 0.0)) * 0.999 for o in upper) <= 1
+
+
+# --------------------------------------------------------------------------- other engines, series
+
+
+def test_prefill_alone_needs_no_budget_and_names_its_mechanism() -> None:
+    scenario = random_setting(8_900_001, engine="sglang")
+    run = simulate(scenario.setting, scenario.workload)
+    window = scenario.window(run)
+    blind = subject_of(run, window, scenario.layout).read("decode_stretch_share")
+    told = subject_of(run, window, scenario.layout, known_settings(run)).read("decode_stretch_share")
+    assert blind.extra["ceiling_99"] == told.extra["ceiling_99"]
+    assert blind.extra["mechanism"] == "frozen streams"
+    assert not any("--budget" in caveat for caveat in blind.caveats)
+
+
+def lonely_run(prompt: int) -> Run:
+    """One client, 40 requests of 50 outputs, steps of exactly 20 ms and 1 ms more a prompt token, a pause of 2 s."""
+    law = Linear(0.02, 0.0, 0.0, 0.001, 0.0)
+    setting = VllmSetting(machine=Machine(law=law, jitter=0.0), prefix_caching=False)
+    requests = tuple(Request(prompt, 50, 50, think_seconds=2.0) for _ in range(40))
+    return simulate(setting, Workload(requests, clients=1))
+
+
+def test_moments_without_prompts_show_the_step_itself() -> None:
+    run = lonely_run(200)
+    times = [float(t) for t in np.linspace(0.0, run.seconds, 400)]
+    s = subject_of(run, times, VLLM)
+    found = lull_base(s, 0.3)
+    assert found is not None
+    assert found[0] == pytest.approx(0.02, rel=1e-6)
+    assert found[1] >= 30
+
+
+def test_a_slice_before_a_long_prefill_is_no_lull() -> None:
+    # A prompt of 4,000 tokens takes 4 s before its first token counts; whoever ignores that calls those seconds quiet.
+    s = subject_of(lonely_run(200), [float(t) for t in np.linspace(0.0, 125.0, 120)], VLLM)
+    few, many = lull_base(s, 3.0), lull_base(s, 0.01)
+    assert many is not None
+    assert (few[1] if few else 0.0) < many[1]
+
+
+def test_alone_the_ceiling_of_a_lonely_client_is_its_service_over_its_steps() -> None:
+    # 50 outputs of 20 ms and 200 ms of prompt: 1.2 s against 1.0 s, a ceiling of 1.2 exactly.
+    run = lonely_run(200)
+    s = subject_of(run, [0.0, run.seconds + 1], VLLM, {"budget": Setting(2048.0, "flag")})
+    low, high = s.read("decode_stretch_share").extra["ceiling_99"]
+    assert low <= 1.2 <= high
+    assert high / low < 1.35

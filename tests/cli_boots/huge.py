@@ -16,7 +16,7 @@ ACCESS = 'INFO:     10.0.0.1:40000 - "POST /v1/chat/completions HTTP/1.1" 200 OK
 CHATTER = "INFO 11-29 {at} [async_llm.py:420] Added request chatcmpl-0123456789abcdef0123456789abcdef with text.\n"
 RUNNING = (
     "INFO 11-29 {at} [loggers.py:271] Engine 000: Avg prompt throughput: 2000.0 tokens/s, Avg generation throughput: "
-    "300.0 tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 30.0%, Prefix cache hit rate: 12.0%\n"
+    "300.0 tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 30.0%, Prefix cache hit rate: 2.0%\n"
 )
 
 

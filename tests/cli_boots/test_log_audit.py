@@ -305,6 +305,19 @@ def test_a_saved_window_of_a_log_gives_the_same_bytes(tmp_path: Path) -> None:
         assert again.out == direct.out
 
 
+def test_a_piece_of_a_log_does_not_speak_for_the_whole(tmp_path: Path) -> None:
+    busy = [vllm_line(f"10:{i:02d}:00", 100.0, 50.0, 4, 0, 20.0) for i in range(6)]
+    idle = [vllm_line(f"10:{i:02d}:00", 0.0, 0.0, 0, 0, 0.0) for i in range(6, 12)]
+    log = written(tmp_path, *busy, *idle)
+    assert auditor("collect", log, "--split", "5m", "-o", tmp_path / "w.json").code == 0
+    first = subject_of(tmp_path / "w-01.json")
+    assert first["readings"]["running_requests"]["max"] == 4
+    assert "12 lines" not in first["facts"]["log_only"]
+    assert "a piece of a longer log" in first["facts"]["log_only"]
+    last = subject_of(tmp_path / "w-02.json", code=3)
+    assert "no_traffic" in last["flags"]
+
+
 def test_options_reach_a_saved_window(tmp_path: Path) -> None:
     window = tmp_path / "window.json"
     assert auditor("collect", SERIES, "-o", window).code == 0

@@ -1,4 +1,4 @@
-"""How often a comparison of like servers calls a winner, and how often it finds a real 10 %: a table for docs/compare.md.
+"""How often like servers get a winner, and how often a real 10 % is found: the tables of docs/compare.md.
 
     python -m tests.compare.prove [SETTINGS] > docs/compare-proof.md
 
@@ -166,7 +166,8 @@ def table(count: int) -> Iterator[str]:
     for words, tally in (("A/A, one window each (noise from counts)", single), ("A/A, three repeats each", repeated)):
         worst = max(tally.judged, key=lambda r: tally.won[r] / tally.judged[r])
         worst_share = tally.won[worst] / tally.judged[worst]
-        yield f"| {words} | {sum(tally.judged.values())} | {tally.share:.1%} | {worst} {worst_share:.1%} of {tally.judged[worst]} |"
+        judged = sum(tally.judged.values())
+        yield f"| {words} | {judged} | {tally.share:.1%} | {worst} {worst_share:.1%} of {tally.judged[worst]} |"
     yield ""
     yield "| overall verdict, A/A | one window | three repeats |"
     yield "|---|---|---|"

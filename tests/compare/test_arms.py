@@ -147,7 +147,7 @@ def test_one_changed_setting_is_the_test_and_no_confounder() -> None:
 )
 def test_what_makes_arms_incomparable(change: dict[str, Any], words: str) -> None:
     base = repeats("ttft_seconds", [1.0, 1.01, 0.99])
-    other = repeats("ttft_seconds", [0.5, 0.51, 0.49], **{k: v for k, v in change.items()})
+    other = repeats("ttft_seconds", [0.5, 0.51, 0.49], **change)
     document = compare(("a", base), ("b", other))
     assert document["verdict"] == "not_comparable"
     assert any(words in c for c in document["confounders"])

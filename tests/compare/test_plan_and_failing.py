@@ -23,7 +23,7 @@ def test_case_26_thresholds_and_runs() -> None:
 
 
 def test_runs_needed_grows_with_the_square_of_noise() -> None:
-    """Large n: n = 2 (1.960 + 1.282)^2 (cv / change)^2 = 21.01 x ratio^2; at ratio 2 that is 84, plus about one for t."""
+    """Large n: 2 (1.960 + 1.282)^2 (cv / change)^2 = 21.01 x ratio^2; at ratio 2 that is 84, plus about one for t."""
     assert runs_needed(0.20, 0.10) in (85, 86)
     assert runs_needed(0.0, 0.10) == 2
     assert runs_needed(10.0, 0.01) is None

@@ -1,7 +1,7 @@
 """Prefill and decode on different nodes: each page is half a service, both together are one, nothing counted twice.
 
 No recording of such a pair is at hand: the pages are made, 100 requests of 800 prompt and 200 answer tokens, with what
-SEMANTICS of the two engines says each node counts.
+the declarations of the two engines say each node counts.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def _sglang(path: Path, *, prefill: bool) -> Path:
         }
         name = "sglang:per_stage_req_latency_seconds"
         samples |= _histogram(name, f'{labels},stage="prefill_forward"', 150, 100, {"2": 100})
+    samples |= _histogram("sglang:queue_time_seconds", labels, 20 if prefill else 4, 100, {"1": 100})
     for name, here in (("e2e_request_latency_seconds", 175 if prefill else 650), ("time_to_first_token_seconds", 200)):
         samples |= _histogram(f"sglang:{name}", labels, here, 100, {"10": 100})
     return write_page(path, samples)
@@ -124,6 +125,9 @@ def test_request_times_of_a_pair_come_from_the_node_the_user_hears(tmp_path: Pat
     assert value(service, "e2e_seconds") == pytest.approx(6.5)
     assert service.readings["decode_seconds"].high == pytest.approx(450)
     assert service.readings["prefill_share"].low == pytest.approx(0.25)
+    # 100 requests wait on both nodes: 24 s over 200 waits would be a mean that nobody had.
+    for name in ("queue_seconds", "mean_queue_seconds", "queue_share"):
+        assert service.readings[name].state == "invalid", name
     assert value(service, "running_requests") == 12
     assert value(service, "kv_pool_tokens") == 8192
 

@@ -242,3 +242,32 @@ def test_every_reading_is_a_number_or_a_reason(folder) -> None:  # type: ignore[
         for reading in subject.readings.values():
             assert reading.value is not None or reading.reason, reading.name
         assert "error" not in verdicts(subject).values()
+
+
+def test_gaps_of_streams_are_not_divided_into_all_tokens() -> None:
+    """mixed: 96 gaps of 6 streaming requests, 198 tokens after the first of all 12."""
+    subject = audit_capture(RECORDED / "mixed")
+    assert subject.readings["itl_seconds"].count == 96
+    assert subject.readings["tokens_per_output_event"].state == "not_exported"
+    per_token = subject.readings["decode_seconds_per_token"]
+    assert per_token.state == "bounded"
+    assert per_token.high == pytest.approx(55.68649 / 198, rel=1e-5)
+
+
+def test_work_in_progress_is_divided_by_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """1,000 prompt tokens were prefilled, 600 of them hits, and 200 belong to requests that ended: 0.6, not 3."""
+    folder = tmp_path_factory.mktemp("in-progress")
+    rows = {
+        'sglang:prefill_effective_tokens_total{mode="input",model_name="m"}': (50, 450),
+        'sglang:prefill_effective_tokens_total{mode="device_hit",model_name="m"}': (10, 610),
+        'sglang:prompt_tokens_total{model_name="m"}': (40, 240),
+        'sglang:num_requests_total{model_name="m"}': (1, 3),
+        'sglang:num_running_reqs{model_name="m"}': (4, 9),
+    }
+    for i, name in enumerate(("before.prom", "after.prom")):
+        text = "\n".join(f"{series} {values[i]}" for series, values in rows.items())
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+    subject = audit_capture(folder)
+    hits = subject.readings["prefix_hit_share"]
+    assert (hits.value, hits.count) == (0.6, 1000.0)
+    assert value(subject, "prompt_tokens") == 200

@@ -23,9 +23,13 @@ IDS = (
 PREFILL_LEVERS = ("batched-tokens", "long-prefill-threshold", "prefill-decode-split", "prefix-caching")
 
 
-def stretch(at_99: Range, at_95: Range | None = None, base: float = 0.02, why: str | None = None) -> Reading:
+def stretch(
+    at_99: Range, at_95: Range | None = None, base: float = 0.02, why: str | None = None, caveat: str = ""
+) -> Reading:
     extra = {"ceiling_99": list(at_99), "ceiling_95": list(at_95 or at_99), "base_seconds": base, "why_no_upper": why}
-    return Reading("decode_stretch_share", "bounded", "ratio", low=0.0, high=1.0, count=1000.0, extra=extra)
+    return Reading(
+        "decode_stretch_share", "bounded", "ratio", low=0.0, high=1.0, count=1000.0, caveats=(caveat,), extra=extra
+    )
 
 
 def value(name: str, number: float, low: float | None = None, high: float | None = None, **extra: Any) -> Reading:
@@ -132,7 +136,8 @@ def test_useless_prefill_levers_say_the_number(name: str) -> None:
 
 @pytest.mark.parametrize("name", PREFILL_LEVERS)
 def test_undecided_prefill_levers_say_what_would_bound_them(name: str) -> None:
-    found = lever(name, readings(stretch((1.0, None), why="nearly every gap may share its step with prefill")))
+    why = "nearly every gap may share its step with prefill"
+    found = lever(name, readings(stretch((1.0, None), why=why, caveat="step budget unknown: give --budget N")))
     assert found.verdict == "undecided"
     assert found.reason == "nearly every gap may share its step with prefill"
     assert "--budget N" in found.settles
@@ -193,6 +198,23 @@ def test_sglang_has_no_threshold() -> None:
     found = lever("long-prefill-threshold", readings(stretch((1.4, 3.7)), engine="sglang"))
     assert found.verdict == "not_applicable"
     assert "no such setting" in found.summary
+
+
+def test_streams_that_freeze_are_another_mechanism() -> None:
+    frozen = Reading(
+        "decode_stretch_share", "bounded", "ratio", low=0.0, high=1.0,
+        extra={"ceiling_99": [1.4, 3.7], "ceiling_95": [1.5, 3.2], "mechanism": "frozen streams"},
+    )  # fmt: skip
+    costs = lever("batched-tokens", readings(frozen, engine="sglang")).costs
+    assert any("prefill-decode interval" in cost and "speculation" in cost for cost in costs)
+    assert not any("freezes" in cost for cost in lever("batched-tokens", readings(stretch((1.4, 3.7)))).costs)
+
+
+def test_decode_known_as_a_range_gives_a_range() -> None:
+    share = Reading("decode_share", "bounded", "ratio", low=0.4, high=0.8)
+    # 1 / (1 - 0.2) = 1.25 and 1 / (1 - 0.4) = 1.667.
+    assert "40.0% to 80.0%" in lever("output-tokens", readings(share)).summary
+    assert "1.25x to 1.67x" in lever("output-tokens", readings(share)).summary
 
 
 def test_caching_is_switched_on_only_where_it_is_off() -> None:

@@ -303,7 +303,8 @@ def test_clock_skew_is_said_and_the_servers_clock_ends_the_window(gather: Gather
     with scripted(script):
         window = gather(script.url, 3600.0, None)
     assert any("clock is" in w and "ahead" in w for w in window.warnings)
-    assert window.end == pytest.approx(ahead, abs=5)
+    # A minute before now, so that what the server shows late is not missed.
+    assert window.end == pytest.approx(ahead - 60, abs=5)
 
 
 def test_an_end_in_the_future_is_a_mistake(gather: Gather) -> None:

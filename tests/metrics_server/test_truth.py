@@ -299,3 +299,22 @@ def test_exact_counts_a_newcomer_from_its_start(server: tuple[str, Server], gath
         window = gather(url, 3600.0, END, exact=True)
     assert value(window, "finished_requests") == 365
     assert window.seconds == pytest.approx(1820)
+
+
+def test_too_many_targets_are_not_shown_singly(
+    server: tuple[str, Server], gather: Gather, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.ranges.planning.MOST_DETAILED_ENGINES", 2)
+    monkeypatch.setattr("auditor.ranges.parts.MOST_DETAILED_ENGINES", 2)
+    store = Store()
+    for i in range(3):
+        Replica(f"a{i}:1", started=LONG_AGO).run(store, START - 60, END)
+    with server[1](store) as url:
+        window = gather(url, 3600.0, END)
+    assert len(window.targets) == 1
+    readings = readings_of(window)
+    assert readings["finished_requests"]["value"] == pytest.approx(2160)
+    assert readings["kv_usage"]["value"] == pytest.approx(0.25)
+    for name in ("engine_skew", "kv_pool_tokens"):
+        assert readings[name]["value"] is None
+        assert readings[name]["reason"]

@@ -6,22 +6,21 @@ from collections.abc import Sequence
 
 from auditor.measures.targets import build_target
 from auditor.measures.vocabulary import load_vocabulary
-from auditor.model import Page, Setting, Window
+from auditor.model import Page, PageShape, Setting, Window
 from tests.simulator.snapshot import Snapshot
 
 
 def page_of(snapshot: Snapshot) -> Page:
     """The page that a reader would get from the snapshot's text."""
-    from auditor.model import Sample
-
-    samples = tuple(Sample(name, tuple(labels), float(value)) for name, labels, value in snapshot.samples())
-    return Page(
-        samples=samples,
+    samples = list(snapshot.samples())
+    shape = PageShape(
+        keys=tuple((name, tuple(labels)) for name, labels, _ in samples),
         kinds={f.name: f.kind for f in snapshot.families.values()},
         helps={f.name: f.help for f in snapshot.families.values()},
         samples_read=len(samples),
-        names_read=frozenset(s.name for s in samples),
+        names_read=frozenset(name for name, _, _ in samples),
     )
+    return Page(shape, tuple(float(value) for _, _, value in samples))
 
 
 def window_of(

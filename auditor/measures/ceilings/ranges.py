@@ -25,7 +25,7 @@ LIGHT_LOAD = 0.05
 DRAFTED = 1.001
 """More tokens per gap than this: drafts are verified."""
 MOST_LOG = 4.0
-"""A logarithm of lengths larger than this is taken as this: such a limit says nothing."""
+"""A logarithm of lengths larger than this is taken as this; a baseline so far below the mean gap bounds nothing."""
 PLAIN_HALF, PLAIN_TENTH = 0.5, 0.1
 LEAST_PLAIN_GAPS = 30
 """A baseline on fewer gaps raises no low end: a few odd short gaps are not the length of a step."""
@@ -111,7 +111,7 @@ def _at_chunk(e: Evidence, chunk: float, lull_seconds: float | None) -> Ceiling:
     kind = kind_of(base)
     tables = (ALONE_99, ALONE_95) if e.prefill_alone else (AT_99, AT_95)
     wide, narrow = (_ends(e, base, table[kind]) for table in tables)
-    why = _why_no_upper(e, kind, base.clean.share)
+    why = _why_no_upper(e, kind, base)
     if lull_seconds is not None and not e.prefill_alone and e.wall_seconds is not None:
         exact = min(lull_seconds, e.mean_gap)
         base = replace(base, seconds=exact, low_seconds=exact, least_seconds=exact, most_seconds=exact)
@@ -125,14 +125,13 @@ def _ends(e: Evidence, base: Baseline, margins: Margins) -> Range:
     """Both ends by one set of margins; an upper one always where the prefill load is light."""
     values = terms(e, base)
     plain = e.service_seconds / (e.mean_gap * e.outputs)
-    # A limit on the logarithm keeps a page with absurd gaps from being absurdly sure.
     centre = plain * math.exp(_log(e.mean_gap, base.seconds))
     low, high = margins
     least = centre * math.exp(-_dot(low, values))
     if base.clean.share * e.gap_count < LEAST_PLAIN_GAPS:
         least = min(least, plain)
     limits = []
-    if high is not None and e.wall_seconds is not None:
+    if high is not None and e.wall_seconds is not None and _log(e.mean_gap, base.seconds) < MOST_LOG:
         limits.append(centre * math.exp(_dot(high, values)))
     if e.prefill_load < LIGHT_LOAD:
         limits.append(plain * math.exp(0.03 + 2 * e.prefill_load))
@@ -152,11 +151,13 @@ def _dot(coefficients: tuple[float, ...], values: tuple[float, ...]) -> float:
     return sum(c * v for c, v in zip(coefficients, values, strict=True))
 
 
-def _why_no_upper(e: Evidence, kind: Kind, plain_share: float) -> str | None:
+def _why_no_upper(e: Evidence, kind: Kind, base: Baseline) -> str | None:
     if e.wall_seconds is None:
         return "the length of the window is unknown"
-    if plain_share < PLAIN_TENTH:
+    if base.clean.share < PLAIN_TENTH:
         return "nearly every gap may share its step with prefill"
     if kind in ("crowded", "first crowded"):
         return "more than half of the gaps may share their step with prefill"
+    if _log(e.mean_gap, base.seconds) >= MOST_LOG:
+        return "gaps without prefill are so much shorter than the mean one that little of the time is theirs"
     return None

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from auditor.measures.histogram import count_at_most, is_blind, quantile, quantile_interval, sum_limits
-from auditor.measures.intervals import mean_interval, wilson
+from auditor.measures.intervals import Interval, mean_interval, wilson
 from auditor.measures.readings.registry import READINGS, Found, compute_reading, reading
 from auditor.measures.readings.time import impossible_time
 from auditor.measures.subject import Missing, Subject
-from auditor.model import Reading
+from auditor.model import Histogram, Reading
 
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 PER_REQUEST_MANY = ("itl_seconds", "step_tokens")
@@ -50,9 +50,15 @@ def _distribution(s: Subject, name: str) -> Found:
         return Found(None, low / h.count, most, h.count, (name,), caveats, reason, extra)
     mean = h.sum / h.count
     extra["mean"] = mean
-    requests = s.value("first_tokens") if name in PER_REQUEST_MANY else None
-    least, highest = mean_interval(h, requests) or (None, None)
+    least, highest = _mean_interval(s, name, h) or (None, None)
     return Found(mean, least, highest, h.count, (name,), caveats, extra=extra)
+
+
+def _mean_interval(s: Subject, name: str, h: Histogram) -> Interval | None:
+    if name not in PER_REQUEST_MANY:
+        return mean_interval(h)
+    requests = s.read("first_tokens").value
+    return None if requests is None else mean_interval(h, requests)
 
 
 @reading(unit="seconds", distribution=True, better="lower")

@@ -248,6 +248,8 @@ def admission_rejections(s: Subject) -> Found:
 @reading(unit="ratio")
 def engine_skew(s: Subject) -> Found:
     """Largest over mean finished requests of a subject's engines: 1 is even, 2 on two engines is one idle."""
+    if all(p.pooled for p in s.parts):
+        raise Missing("invalid", "the engines were added up by the metrics server, and none is known by itself")
     counts = []
     source = "finished_requests"
     ranks = {p.target for p in s.parts if p.rank is not None}

@@ -280,6 +280,8 @@ def _assumption(f: StepFacts) -> tuple[str, ...]:
     out = []
     if not f.budget_known:
         out.append(f"step budget unknown: at least {LEAST_BUDGET} assumed; give --budget N or --boot-log FILE")
+    if f.threshold is None:
+        out.append("long-prefill threshold taken as off; give --threshold N where one is set")
     if not f.computed_is_live:
         out.append("no live count of computed tokens: prompt tokens stand in for it above, nothing below")
     if f.preempted:

@@ -51,7 +51,7 @@ def decode_stretch_share(s: Subject) -> Found:
     service alone can even get slower. Without a step budget the hull over 256 to 16,384 is taken. W counts once for
     each engine. With preemptions in more than 1 % of requests there is no answer: prompts computed again are in no
     token counter. Engines that run prefill alone (SGLang by default) freeze every stream instead: the same
-    arithmetic, another mechanism (member mechanism), for which the margins were not fitted.
+    arithmetic, another mechanism (member mechanism) and wider margins; their prefill batches are counted on the page.
 
     Assumptions: decode-only steps and those with a chunk differ mainly by the chunk; steps of a window are alike. Not
     modelled: asynchronous scheduling, n > 1, one slow stream, pauses of the host. docs/ceilings.md has the proof.
@@ -73,14 +73,15 @@ def decode_stretch_share(s: Subject) -> Found:
         lull_seconds=None if lull is None else lull[0],
     )
     caveats = ["calibrated on simulated schedulers, not on servers"]
-    if budget is None:
+    budget_known = budget is not None or e.prefill_passes is not None
+    if not budget_known:
         caveats.append("step budget unknown: every usual one was tried; give --budget N or --boot-log FILE")
     if lull is not None:
         caveats.append(f"steps without prefill read off {lull[1]:g} gaps in lulls of the series")
     if preempted.value:
         caveats.append(f"{preempted.value:.2%} preemptions per request: a little recomputed prefill is hidden")
     if e.prefill_alone:
-        caveats.append("this engine runs prefill alone: margins were fitted to shared steps")
+        caveats.append("decode time is end-to-end minus first-token time; gaps are those of streaming requests")
     low, high = _share(e, c.at_99[0]) or 0.0, _share(e, c.at_99[1])
     return Found(
         None,
@@ -90,7 +91,7 @@ def decode_stretch_share(s: Subject) -> Found:
         SOURCES,
         tuple(caveats),
         c.why_no_upper or "gaps show prefill only by their lengths",
-        extra=_extra(c, e, budget_known=budget is not None),
+        extra=_extra(c, e, budget_known=budget_known),
     )
 
 

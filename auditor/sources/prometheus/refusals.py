@@ -38,7 +38,7 @@ def classify(error: TransportError) -> Kind:
     """What can be done about an answer: ask for less, nothing (the query), try again, or give up."""
     error_type, said = read_error_body(error.body_start)
     text = f"{said} {error.body_start}"
-    if error.kind == "timeout":
+    if error.kind in ("timeout", "too_large"):
         return "limit"
     if error.kind == "protocol":
         return "passing"
