@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,9 +53,7 @@ def collect(inputs: Inputs, *, say: Progress = lambda text: None, vocabulary: Vo
     """
     window = _gather(inputs, say, vocabulary or load_vocabulary())
     # A saved window brings its own settings; what was said on this command line wins.
-    return replace(
-        window, settings={**window.settings, **inputs.settings}, facts={**window.facts, **inputs.facts}
-    )
+    return replace(window, settings={**window.settings, **inputs.settings}, facts={**window.facts, **inputs.facts})
 
 
 def _gather(inputs: Inputs, say: Progress, vocabulary: Vocabulary) -> Window:
@@ -123,9 +120,7 @@ def _range(inputs: Inputs, vocabulary: Vocabulary, say: Progress) -> Window:
         exact=inputs.exact,
         by=str(inputs.extra.get("by", "model")),
     )
-    return collect_range(
-        request, vocabulary, transport=inputs.transport, settings=inputs.settings, say=say
-    )
+    return collect_range(request, vocabulary, transport=inputs.transport, settings=inputs.settings, say=say)
 
 
 def is_address(target: str) -> bool:
@@ -251,10 +246,10 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
 # --------------------------------------------------------------------------- live servers
 
 
-
-
 def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: Progress) -> Window:
     """Two scrapes of each target, the time between them."""
+    import statistics
+
     from auditor.http import Client
     from auditor.sources.alike import PageReader
     from auditor.sources.scrape import Scrape, metrics_url

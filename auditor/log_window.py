@@ -55,13 +55,13 @@ def find_logs(targets: Sequence[str]) -> dict[str, LogScan | Mapping[str, Any]] 
 
 
 def _read(target: str, *, alone: bool) -> LogScan | Mapping[str, Any] | None:
-    from auditor.engine_logs import scan_log
-
     head = _head(target, alone=alone)
     if head is None or not head.strip() or _is_page(head):
         return None
     if head.lstrip().startswith(b"{") and not _is_json_line(head):
         return _batch_counts(target) if target != STDIN else None
+    from auditor.engine_logs import scan_log
+
     scan = scan_log(target)
     # Standard input cannot be read twice: what is neither page nor JSON ends here, with a reason.
     return None if scan.is_empty and target != STDIN else scan

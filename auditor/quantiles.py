@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 # Exact at 1, 2 and 3 degrees of freedom, where the series below is poor.
 _EXACT: dict[float, tuple[float, float, float]] = {
@@ -11,6 +10,13 @@ _EXACT: dict[float, tuple[float, float, float]] = {
     0.95: (6.31375, 2.91999, 2.35336),
     0.975: (12.7062, 4.30265, 3.18245),
     0.995: (63.6567, 9.92484, 5.84091),
+}
+# statistics.NormalDist().inv_cdf of them.
+_NORMAL: dict[float, float] = {
+    0.90: 1.2815515655446008,
+    0.95: 1.6448536269514715,
+    0.975: 1.9599639845400536,
+    0.995: 2.5758293035489,
 }
 
 
@@ -28,7 +34,7 @@ def student_quantile(p: float, df: float) -> float | None:
         share = (1 / left - 1 / df) / (1 / left - 1 / (left + 1))
         a, b = math.log(exact[left - 1]), math.log(exact[left])
         return math.exp(a + (b - a) * share)
-    z = NormalDist().inv_cdf(p)
+    z = _NORMAL[p]
     if math.isinf(df):
         return z
     terms = (

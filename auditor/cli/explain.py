@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-import shutil
-
 import click
 
-from auditor.cli.writing import write_stdout
+from auditor.cli.writing import screen_options, write_stdout
 from auditor.model import UsageError
 
 NARROW, WIDE = 60, 100
@@ -27,9 +24,11 @@ def command(name: str) -> int:
 
     right = right_name(name)
     if right not in known_names():
+        import difflib
+
         near = difflib.get_close_matches(right, known_names(), 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else "auditor list audits (levers, readings, flags) shows the names"
         raise UsageError(f"there is nothing called {name!r} to explain; {hint}")
-    width = shutil.get_terminal_size((80, 24)).columns
+    width = screen_options({}).width
     write_stdout(explain(right, width=max(NARROW, min(WIDE, width))))
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,6 +101,8 @@ def write_file(path: str, rendered: str | bytes) -> None:
     Raises:
         OutputError: it could not be written.
     """
+    import tempfile
+
     data = rendered.encode("utf-8", errors="backslashreplace") if isinstance(rendered, str) else rendered
     target = Path(path)
     try:

@@ -4,9 +4,13 @@
 loads no HTTP library; the first request does.
 """
 
-from auditor.http.client import Client, Response, resolve_addresses
+from typing import TYPE_CHECKING, Any
+
 from auditor.http.errors import TransportError, TransportErrorKind, clean_url
 from auditor.http.transport import Transport
+
+if TYPE_CHECKING:
+    from auditor.http.client import Client, Response, resolve_addresses
 
 __all__ = [
     "Client",
@@ -17,3 +21,12 @@ __all__ = [
     "clean_url",
     "resolve_addresses",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # A command that reads a file needs to know what a Transport is, and no sockets, threads and TLS.
+    if name in ("Client", "Response", "resolve_addresses"):
+        from auditor.http import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,6 @@ import binascii
 import math
 import os
 import re
-import ssl
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -211,6 +210,8 @@ def _why(problem: Exception) -> str:
 
 
 def _check_authorities(path: str) -> None:
+    import ssl
+
     try:
         if Path(path).is_dir():
             next(Path(path).iterdir(), None)
@@ -223,6 +224,8 @@ def _check_authorities(path: str) -> None:
 
 
 def _check_client_certificate(option: str) -> None:
+    import ssl
+
     certificate, key = client_certificate_files(option)
     for path in (certificate, key):
         if path is not None and not Path(path).exists():

@@ -27,6 +27,13 @@ def samples_query(scope: Scope, names: Sequence[str], function: str) -> Query:
     return Query("", function, lambda s: aggregate("max", by, scope.newest(names, None, over_time(function, s))))
 
 
+def spread_text(scope: Scope, names: Iterable[str], seconds: float) -> str:
+    """How many targets have a series of each name anywhere in the range."""
+    every = selector(None, (one_of("__name__", names), *scope.matchers))
+    each = aggregate("count", ("__name__", *scope.target_labels), over_time("last_over_time", seconds)(every))
+    return aggregate("count", ("__name__",), each)
+
+
 def there_query(scope: Scope, names: Sequence[str], offset: float) -> Query:
     """The targets that were there so many seconds before the moment of asking."""
     text = aggregate("count", scope.target_labels, scope.newest(names, None, at_offset(offset)))

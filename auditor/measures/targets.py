@@ -71,9 +71,7 @@ class _Outline:
 
     def table(self, pages: Sequence[Page]) -> SeriesTable:
         """Every series of the engine, with its value on each page."""
-        return SeriesTable(
-            self.keys, [column(page.values) for page, column in zip(pages, self.columns, strict=True)]
-        )
+        return SeriesTable(self.keys, [column(page.values) for page, column in zip(pages, self.columns, strict=True)])
 
 
 def _column(keys: Iterable[SeriesKey], shape: PageShape) -> Callable[[tuple[float, ...]], Sequence[float | None]]:

@@ -11,6 +11,7 @@ from auditor.measures.promql import PIECE, Scope
 from auditor.measures.reduce import make_histogram
 from auditor.measures.vocabulary import Declaration
 from auditor.model import Counter, Gauge, Histogram, Info, Quantity
+from auditor.ranges.natives import Flawed, add_histograms, native_histogram
 from auditor.sources.prometheus import Answer, Row
 
 SKEW = "engine_skew_in_step"
@@ -20,10 +21,6 @@ ROUNDING = 1e-6
 """VictoriaMetrics keeps 12 to 15 digits of a value, so that a difference of equal sums may be this far below 0."""
 EDGES_OF_INTERVALS = 2.2
 """``increase()`` extrapolates by up to 1.1 scrape intervals at either end, differently for each series."""
-
-
-class Flawed(Exception):
-    """The answer holds the quantity and it cannot be used: the reason in words."""
 
 
 @dataclass(frozen=True)
@@ -132,73 +129,6 @@ def settle(cumulative: Mapping[float, float], slack: float) -> dict[float, float
 def slack_of(interval_seconds: float, seconds: float) -> float:
     """Share by which two increases over one range may differ for the same events."""
     return min(0.5, EDGES_OF_INTERVALS * interval_seconds / seconds) if seconds > 0 else 0.5
-
-
-def native_histogram(raw: Mapping[str, object]) -> Histogram:
-    """A native histogram as the API writes it: count, sum, and buckets [boundary rule, lower, upper, count].
-
-    Raises:
-        Flawed: not in that form.
-    """
-    try:
-        count, total = float(str(raw["count"])), float(str(raw["sum"]))
-        listed = raw.get("buckets") or []
-        if not isinstance(listed, list):
-            raise TypeError("buckets")
-        parts = sorted((float(low), float(high), float(n)) for _, low, high, n in listed)
-    except (KeyError, TypeError, ValueError):
-        raise Flawed("the metrics server's native histogram is not in a known form") from None
-    if not (math.isfinite(count) and math.isfinite(total)):
-        raise Flawed("its native histogram is NaN or infinite at the metrics server")
-    edges: list[float] = []
-    counts: list[float] = []
-    for low, high, n in parts:
-        if n < 0 or (edges and low < edges[-1] - 1e-12 * abs(edges[-1])):
-            raise Flawed("the buckets of its native histogram overlap")
-        if low > (edges[-1] if edges else 0.0):
-            edges.append(low)
-            counts.append(0.0)
-        edges.append(max(high, 0.0))
-        counts.append(n)
-    if not edges or not math.isinf(edges[-1]):
-        edges.append(math.inf)
-        counts.append(0.0)
-    return Histogram(tuple(edges), tuple(counts), total, count)
-
-
-def add_histograms(found: Sequence[Histogram]) -> Histogram:
-    """Neighbouring ranges or first values added; buckets only where the edges are the same."""
-    first = found[0]
-    if len(found) == 1:
-        return first
-    total, count = math.fsum(h.sum for h in found), math.fsum(h.count for h in found)
-    flaw = next((h.flaw for h in found if h.flaw), None)
-    rebuilt = any(h.rebuilt_sum for h in found)
-    filled = [h for h in found if h.edges]
-    if flaw is None and any(h.edges != filled[0].edges for h in filled):
-        edges = tuple(sorted({e for h in filled for e in h.edges}))
-        if not all(set(h.edges) <= set(edges) for h in filled) or not _nested(filled):
-            flaw = "its buckets change from one range to the next"
-    if flaw is not None or not filled:
-        return Histogram((), (), total, count, flaw or "no buckets", rebuilt)
-    at: dict[float, float] = defaultdict(float)
-    for h in filled:
-        for edge, n in zip(h.edges, h.counts, strict=True):
-            at[edge] += n
-    edges = tuple(sorted(at))
-    return Histogram(edges, tuple(at[e] for e in edges), total, count, None, rebuilt)
-
-
-def _nested(found: Sequence[Histogram]) -> bool:
-    """No filled bucket of one spans an edge of another, so that counts can be laid side by side."""
-    edges = sorted({e for h in found for e in h.edges})
-    for h in found:
-        low = 0.0
-        for edge, n in zip(h.edges, h.counts, strict=True):
-            if n > 0 and any(low < e < edge for e in edges):
-                return False
-            low = edge
-    return True
 
 
 # --------------------------------------------------------------------------- levels and courses

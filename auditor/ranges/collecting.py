@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from auditor.http import Client, Transport
 from auditor.measures.presence import alive_text, births_text, series_of_one_text, stored_query
-from auditor.measures.promql import Query, born_queries, layout_query
+from auditor.measures.promql import Query
+from auditor.measures.questions import born_queries, layout_query
 from auditor.measures.selectors import Matcher, parse_match
 from auditor.measures.vocabulary import Vocabulary
 from auditor.model import EvidenceError, Setting, TargetWindow, UsageError, Window, utc_text

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from auditor.measures.presence import copies_text
+from auditor.measures.presence import copies_text, spread_text
 from auditor.measures.promql import PIECE, Scope
 from auditor.measures.reduce import declared_names
 from auditor.measures.selectors import Matcher, any_of, one_of, selector
 from auditor.measures.targets import LIKELY_CAUSES
 from auditor.measures.vocabulary import Engine, Vocabulary
 from auditor.model import EvidenceError
-from auditor.sources.prometheus import MetricsServer
+from auditor.sources.prometheus import LimitError, MetricsServer
 
 TARGET_LABELS = (("cluster", "job", "instance"), ("cluster", "namespace", "pod"), ("cluster", "host.name", "host"))
 """Labels that name a target; the first set whose last label is there is used."""
+MOST_CANDIDATES = 4
 REPLICA_LABELS = (
     "prometheus_replica", "__replica__", "replica", "receive_replica", "thanos_replica", "prometheus", "monitor",
     "rule_replica",
@@ -30,6 +31,8 @@ class Found:
     scope: Scope
     core_names: tuple[str, ...]
     """Names of one series that each engine of each target has: who was there, and when."""
+    monotone_names: tuple[str, ...]
+    """Names of a counter that as many as possible have: what falls when a process restarts."""
 
 
 def find_engines(
@@ -51,11 +54,12 @@ def find_engines(
     found = []
     routers = []
     for engine, form, known in _by_form(vocabulary, names):
-        core = _core_names(engine, form, known)
-        if not core:
+        candidates = _candidates(engine, form, known)
+        if not candidates:
             routers.append(form)
             continue
-        labels = frozenset(server.label_names(selector(None, (one_of("__name__", core[:1]), *matchers)), start, end))
+        shown = one_of("__name__", [name for c in candidates for name in c.names])
+        labels = frozenset(server.label_names(selector(None, (shown, *matchers)), start, end))
         scope = Scope(
             engine=engine,
             form=form,
@@ -66,7 +70,8 @@ def find_engines(
             victoria=server.dialect == "victoria",
             labels=labels | frozenset(_other_labels(server, engine, form, known, matchers, start, end)),
         )
-        found.append(Found(scope, tuple(core)))
+        core, falling = _choose(server, scope, candidates, seconds=end - start, end=end)
+        found.append(Found(scope, core.names, falling.names))
     if not found:
         raise EvidenceError(_nothing(server, vocabulary, names, matchers, routers))
     return found
@@ -86,33 +91,56 @@ def _by_form(vocabulary: Vocabulary, names: Iterable[str]) -> list[tuple[Engine,
     return out
 
 
-def _core_names(engine: Engine, form: str, names: set[str]) -> list[str]:
-    """Names of the counter that tells engines apart: one that every release has, without a split label."""
-    declared = declared_names(engine, form)
-    best: list[tuple[tuple[bool, ...], str, int]] = []
-    for name in names:
-        for declaration, position, piece in declared.get(name, ()):
-            if declaration.kind == "counter" or (declaration.kind == "histogram" and piece == "_count"):
-                worth = (
-                    not declaration.core,
-                    declaration.split is not None or bool(declaration.where) or bool(declaration.one_of),
-                    declaration.population != "live",
-                    declaration.kind != "counter",
-                )
-                best.append((worth, declaration.name, position))
-    if not best:
-        return []
-    chosen = min(best)[1]
-    declaration = engine.quantities[chosen]
-    suffix = "_count" if declaration.kind == "histogram" else ""
-    out = []
-    for canonical in declaration.series:
-        exported = engine.exported(canonical, form) + suffix
-        for name in (exported, exported.removesuffix("_total")):
-            if name in names and name not in out:
-                out.append(name)
-                break
-    return out
+@dataclass(frozen=True)
+class _Candidate:
+    """A quantity that could tell engines apart, by the names it has there."""
+
+    names: tuple[str, ...]
+    monotone: bool
+
+
+def _candidates(engine: Engine, form: str, names: set[str]) -> list[_Candidate]:
+    """The likeliest few: those that every release has, without labels of their own. Counters before gauges."""
+    ranked: list[tuple[tuple[bool, ...], str, _Candidate]] = []
+    for declaration in engine.quantities.values():
+        monotone = declaration.kind in ("counter", "histogram")
+        if not monotone and declaration.kind != "gauge":
+            continue
+        suffix = "_count" if declaration.kind == "histogram" else ""
+        there = []
+        for canonical in declaration.series:
+            exported = engine.exported(canonical, form) + suffix
+            there += [n for n in (exported, exported.removesuffix("_total")) if n in names][:1]
+        if there:
+            worth = (
+                not declaration.core,
+                declaration.split is not None or bool(declaration.where) or bool(declaration.one_of),
+                declaration.population == "finished",
+                declaration.kind == "histogram",
+            )
+            ranked.append((worth, declaration.name, _Candidate(tuple(dict.fromkeys(there)), monotone)))
+    ordered = [candidate for _, _, candidate in sorted(ranked, key=lambda r: r[:2])]
+    counters = [c for c in ordered if c.monotone][:MOST_CANDIDATES]
+    return counters and [*counters, *[c for c in ordered if not c.monotone][:MOST_CANDIDATES]]
+
+
+def _choose(
+    server: MetricsServer, scope: Scope, candidates: Sequence[_Candidate], *, seconds: float, end: float
+) -> tuple[_Candidate, _Candidate]:
+    """(what most targets have, the monotone one that most have): some engines show a counter at its first event."""
+    monotone = [c for c in candidates if c.monotone]
+    try:
+        text = spread_text(scope, [name for c in candidates for name in c.names], seconds)
+        rows = server.instant(text, end).rows
+    except LimitError:
+        return monotone[0], monotone[0]
+    targets = {row.labels.get("__name__", ""): row.value for row in rows}
+
+    def spread(candidate: _Candidate) -> float:
+        return sum(targets.get(name, 0.0) for name in candidate.names)
+
+    # max() takes the first of equals, and candidates are in order of worth.
+    return max(candidates, key=spread), max(monotone, key=spread)
 
 
 def _other_labels(

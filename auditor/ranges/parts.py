@@ -13,7 +13,6 @@ from auditor.model import Gauge, Part, Quantity, Slice, TargetWindow
 from auditor.ranges.asking import combine_answers
 from auditor.ranges.assembling import (
     SKEW,
-    Flawed,
     Group,
     by_group,
     columns_of,
@@ -28,6 +27,7 @@ from auditor.ranges.assembling import (
     steps_of,
 )
 from auditor.ranges.finding import Found
+from auditor.ranges.natives import Flawed
 from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan
 from auditor.ranges.truth import Seen, Truth, addresses
 from auditor.sources.prometheus import Answer, Row

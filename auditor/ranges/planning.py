@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.measures.promql import (
-    Query,
-    Scope,
+from auditor.measures.promql import Query, Scope
+from auditor.measures.questions import (
     course_queries,
     detail_queries,
     layout_names,

@@ -125,7 +125,7 @@ def _ask_core(
     answers = asker.whole(
         [
             samples_query(scope, names, "count_over_time"),
-            samples_query(scope, names, "resets"),
+            samples_query(scope, found.monotone_names, "resets"),
             there_query(scope, names, asker.window.seconds),
             there_query(scope, names, 0),
         ]

@@ -9,15 +9,22 @@ subtracts what it slept, and work that it does while it waits is counted in CPU 
 from __future__ import annotations
 
 import json
+import math
+import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
-from tests.benchmarks.measuring import own_figures
+from tests.benchmarks.measuring import ROOT, Row, alternate, make_pages, own_figures, run_child
 
 WORKERS = 16
-WAIT_SECONDS = 4.0
+WAIT_SECONDS = 3.0
 
 
 def addresses(port: int, targets: int) -> list[str]:
@@ -72,6 +79,82 @@ def run_audit(port: int, targets: int, wait: float) -> dict[str, float]:
         "audit_seconds": audited - gathered,
         "json_bytes": len(dump_json(document)),
     }
+
+
+@contextmanager
+def fleet_server() -> Iterator[int]:
+    """The port of a fleet in a process of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    with tempfile.TemporaryDirectory(prefix="auditor-bench-") as folder:
+        paths = [Path(folder, name) for name in ("first.prom", "later.prom")]
+        for path, page in zip(paths, make_pages(), strict=True):
+            path.write_bytes(page)
+        command = [sys.executable, "-m", "tests.benchmarks.fleet_server", str(port), *map(str, paths)]
+        server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            yield port
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def measure() -> Iterator[Row]:
+    sizes = (10, 32, 100, 316, 1000)
+    with fleet_server() as port:
+        audits: dict[str, dict[str, float]] = {}
+
+        def audit() -> float:
+            audits["last"] = run_child("tests.benchmarks.fleet", "audit", str(port), "1000")
+            seconds.append(audits["last"]["seconds"])
+            return audits["last"]["run_cpu_seconds"]
+
+        def loop() -> float:
+            found = run_child("tests.benchmarks.fleet", "loop", str(port), "1000")
+            loop_seconds.append(found["seconds"])
+            return float(found["run_cpu_seconds"])
+
+        seconds: list[float] = []
+        loop_seconds: list[float] = []
+        mine, bare, ratio = alternate(audit, loop, 3)
+        peak = audits["last"]["peak_megabytes"]
+        what = "1,000 targets of 50 KB, two scrapes"
+        yield Row(f"{what}, CPU", f"{mine:.2f} s CPU", f"{bare:.2f} s: only downloading", ratio, "at most 1.5x", ratio <= 1.5)
+        clock = sorted(a / b for a, b in zip(seconds, loop_seconds, strict=True))[1]
+        yield Row(
+            f"{what}, clock without the wait",
+            f"{sorted(seconds)[1]:.1f} s",
+            f"{sorted(loop_seconds)[1]:.1f} s: only downloading",
+            clock,
+            "at most 1.5x",
+            clock <= 1.5,
+        )
+        yield Row(f"{what}, peak memory", f"{peak:.0f} MB", "400 MB", peak / 400, "under 400 MB", peak < 400)
+        points = []
+        for size in sizes:
+            found = run_child("tests.benchmarks.fleet", "audit", str(port), str(size), "1")
+            points.append((float(size), float(found["run_cpu_seconds"])))
+        floor = points[0][1] - (points[-1][1] - points[0][1]) * points[0][0] / (points[-1][0] - points[0][0])
+        grown = [(n, cpu - floor) for n, cpu in points[2:]]
+        exponent = _slope([(math.log(n), math.log(cpu)) for n, cpu in grown])
+        shown = ", ".join(f"{n:.0f}: {cpu:.2f} s" for n, cpu in points)
+        yield Row(
+            "growth of CPU time from 10 to 1,000 targets",
+            f"exponent {exponent:.2f}",
+            f"1 is linear ({shown}; {floor:.2f} s of start-up taken off)",
+            exponent,
+            "0.9 to 1.1",
+            0.9 <= exponent <= 1.1,
+        )
+
+
+def _slope(points: list[tuple[float, float]]) -> float:
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
 def main() -> None:

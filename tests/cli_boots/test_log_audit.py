@@ -262,6 +262,8 @@ def test_an_idle_log_has_no_verdict(tmp_path: Path) -> None:
     subject = subject_of(written(tmp_path, *lines), code=3)
     assert subject["facts"]["no_traffic"] == "no token moved in any line of the log"
     assert "gauges_stale" not in subject["flags"]
+    for name in ("finished_requests", "prompt_tokens", "preemptions"):
+        assert subject["readings"][name]["value"] is None, name  # an idle log is no page whose counters stand at 0
 
 
 def test_two_data_parallel_engines_stay_apart_and_add_up(tmp_path: Path) -> None:

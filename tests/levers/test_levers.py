@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from auditor.cli.options import read_boot_facts
 from auditor.collect import Inputs, collect
 from auditor.levers import load_levers
 from auditor.levers.ceilings import decide, if_twice_as_fast, range_words, times
@@ -354,3 +355,16 @@ def test_every_lever_of_a_report_explains_missing_ends() -> None:
         for lever_id, found in audit(name)["levers"].items():
             if None in found["ceiling_speedup"] and found["verdict"] != "not_applicable":
                 assert found["reason"], lever_id
+
+
+def test_boots_of_a_log_tell_the_tested_budgets(tmp_path: Path) -> None:
+    log = (FIXTURES / "boot_logs" / "constructed" / "published-budget.log").read_text().splitlines()
+    started, refused = log[:5], log[5:]
+    lower = [line.replace("8192", "4096").replace("08-01", "07-31") for line in started]
+    path = tmp_path / "server.log"
+    path.write_text("\n".join([*lower, *started, *refused]) + "\n")
+    # 4,096 and 8,192 ran; 16,384 refused to boot, so nobody tested it.
+    facts = read_boot_facts({"boot_log": str(path)})
+    assert facts["tested_settings"] == {"budget": [4096.0, 8192.0]}
+    given = readings(stretch((1.4, 3.7)), settings={"budget": 8192.0}, facts=facts)
+    assert "tested here: 4096 to 8192; that says nothing about raising it" in lever("batched-tokens", given).summary

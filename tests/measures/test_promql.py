@@ -6,16 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.measures.promql import (
-    Scope,
-    born_queries,
-    duration,
-    first_values_over,
-    increase_over,
-    layout_query,
-    level_queries,
-    whole_queries,
-)
+from auditor.measures.promql import Scope, duration, first_values_over, increase_over
+from auditor.measures.questions import born_queries, layout_query, level_queries, whole_queries
 from auditor.measures.selectors import Matcher
 from auditor.measures.vocabulary import Declaration, Engine, Form
 

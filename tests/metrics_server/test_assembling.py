@@ -9,14 +9,12 @@ import pytest
 from auditor.measures.vocabulary import load_vocabulary
 from auditor.ranges.asking import combine_answers, join_answers
 from auditor.ranges.assembling import (
-    Flawed,
-    add_histograms,
     counter_of,
     histogram_of,
-    native_histogram,
     settle,
     slack_of,
 )
+from auditor.ranges.natives import Flawed, add_histograms, native_histogram
 from auditor.ranges.planning import choose_step, cut_names
 from auditor.ranges.truth import addresses
 from auditor.sources.prometheus import Answer, Row

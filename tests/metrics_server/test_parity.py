@@ -298,3 +298,61 @@ def test_the_report_of_a_range_is_a_report(series_server: str, pages: list[tuple
     assert len(shares) > 10
     assert course["summary"]["busiest_step"]["generation_tokens"] > 0
     assert Replica.PROMPT == 100
+
+
+# --------------------------------------------------------------------------- other engines, forms and layouts
+
+PAIRS = {
+    "vllm": (
+        "vllm/0.11.0/c-shared-prefix",
+        "vllm/0.32.0/g-data-parallel-2",
+        "vllm/0.32.0/g-api-servers-2",
+        "vllm/0.32.0/h-spec-ngram",
+        "vllm/0.32.0/n-mfu",
+    ),
+    "sglang": (
+        "sglang/0.5.23/mixed",
+        "sglang/0.5.23/retracted",
+        "sglang/0.5.23/n4-parallel",
+        "sglang/0.5.23-dp2/mixed-dp2-priority",
+    ),
+    "llamacpp": ("llamacpp/11434/mixed", "llamacpp/11434/prefix-hit"),
+}
+"""Captures of two pages; each is loaded as one target of one server, so releases and layouts are mixed."""
+
+
+def pair_targets(names: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Store, dict[str, TargetWindow]]:
+    store, targets = Store(), {}
+    for name in names:
+        address = f"{name.rpartition('/')[2]}:8000"
+        texts = [(FIXTURES / name / f"{which}.prom").read_bytes() for which in ("before", "after")]
+        pages = [(END - 15.0 + 15.0 * i, parse_page(t, wanted=vocabulary.wanted)) for i, t in enumerate(texts)]
+        store.series.update(store_pages(pages, job="engines", instance=address).series)
+        targets[address] = direct_target(pages, vocabulary, address)
+    return store, targets
+
+
+@pytest.mark.parametrize("engine", list(PAIRS))
+@pytest.mark.parametrize("name", SERVERS)
+def test_releases_ranks_and_front_ends(name: str, engine: str, vocabulary: Vocabulary, gather: Gather) -> None:
+    """By engine: every number of every quantity, whatever labels, copies and processes the page has."""
+    store, targets = pair_targets(PAIRS[engine], vocabulary)
+    with both()[name](store) as url:
+        window = gather(url, 15.0, END, by="rank")
+    compared = 0
+    for address, target in targets.items():
+        ranged = {(p.model, p.rank): p for t in window.targets if t.address == address for p in t.parts}
+        direct = reduce_target(target, vocabulary.engine(engine))
+        assert set(ranged) == {(p.model, p.rank) for p in direct}
+        for part in direct:
+            other = ranged[part.model, part.rank]
+            for quantity, found in part.quantities.items():
+                if isinstance(found, Info):
+                    continue
+                expected, got = numbers(found), numbers(other.quantities[quantity])
+                for key, value in expected.items():
+                    if isinstance(found, Gauge) and key in ("low", "high"):
+                        continue
+                    assert got[key] == pytest.approx(value, rel=1e-9, abs=1e-6), (address, part.rank, quantity, key)
+                    compared += 1
+    assert compared > 40 * len(targets) if engine != "llamacpp" else compared > 10

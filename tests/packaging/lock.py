@@ -1,4 +1,4 @@
-"""``python -m tests.packaging.lock`` writes requirements.lock: every runtime dependency at the version installed here."""
+"""``python -m tests.packaging.lock`` writes requirements.lock: each runtime dependency at its installed version."""
 
 from __future__ import annotations
 

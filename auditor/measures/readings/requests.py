@@ -200,9 +200,7 @@ def unfinished_prompt_tokens(s: Subject) -> Found:
     the prompt tokens.
     """
     prompt, sources = live_prompt_tokens(s)
-    return Found(
-        prompt - s.value("finished_prompt_tokens"), count=prompt, sources=(*sources, "prompt_length_tokens")
-    )
+    return Found(prompt - s.value("finished_prompt_tokens"), count=prompt, sources=(*sources, "prompt_length_tokens"))
 
 
 @reading(unit="ratio")
