@@ -11,10 +11,10 @@ from typing import Any
 
 from auditor.http import Transport
 from auditor.measures.lives import find_lives
-from auditor.measures.targets import build_target, failed_target, same_server
+from auditor.measures.targets import SeenServers, build_target, failed_target
 from auditor.measures.vocabulary import Vocabulary, load_vocabulary
 from auditor.model import EvidenceError, Page, Setting, TargetWindow, UsageError, Window
-from auditor.sources.exposition import parse_page
+from auditor.sources.alike import PageReader
 from auditor.sources.files import STDIN, as_saved_document, read_file
 
 Progress = Callable[[str], None]
@@ -135,8 +135,8 @@ def is_address(target: str) -> bool:
     return looks_like_address(target)
 
 
-def _read_page(path: str, vocabulary: Vocabulary, body: bytes | None = None) -> Page:
-    return parse_page(read_file(path) if body is None else body, wanted=vocabulary.wanted)
+def _read_page(path: str, reader: PageReader, body: bytes | None = None) -> Page:
+    return reader.read(read_file(path) if body is None else body)
 
 
 # --------------------------------------------------------------------------- saved pages
@@ -145,11 +145,12 @@ def _read_page(path: str, vocabulary: Vocabulary, body: bytes | None = None) -> 
 def _pair(inputs: Inputs, vocabulary: Vocabulary) -> Window:
     assert inputs.before is not None
     before, after = inputs.before, inputs.targets[0]
+    reader = PageReader(vocabulary.wanted)
     pages: list[tuple[float | None, Page]] = []
     failure = None
     for path in (before, after):
         try:
-            pages.append((None, _read_page(path, vocabulary)))
+            pages.append((None, _read_page(path, reader)))
         except EvidenceError as error:
             failure = failure or f"{path}: {error}"
     if failure is not None:
@@ -180,10 +181,11 @@ def _series(inputs: Inputs, vocabulary: Vocabulary) -> Window:
     else:
         times = [None] * len(paths)
     pages: list[tuple[float | None, Page]] = []
+    reader = PageReader(vocabulary.wanted)
     warnings = []
     for at, path in zip(times, paths, strict=True):
         try:
-            pages.append((at, _read_page(path, vocabulary)))
+            pages.append((at, _read_page(path, reader)))
         except EvidenceError as error:
             warnings.append(f"{_name(path)}: {error}")
     address = _name(paths[0])
@@ -226,17 +228,16 @@ def _once(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None = None) -> 
                     else build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
                 )
     targets = list(fetched.values())
-    saved_pages: list[Page] = []
+    seen, reader = SeenServers(), PageReader(vocabulary.wanted)
     for path in (t for t in inputs.targets if t not in live):
         name = "standard input" if path == STDIN else path
         try:
-            page = _read_page(path, vocabulary, body)
+            page = _read_page(path, reader, body)
         except EvidenceError as error:
             targets.append(failed_target(name, str(error)))
             continue
-        if any(same_server([page, other]) for other in saved_pages):
+        if not seen.is_new(page):
             raise UsageError(f"{path}: two pages of one server (same start time); did you mean --before?")
-        saved_pages.append(page)
         targets.append(build_target(name, [(None, page)], vocabulary, saved=True))
     names = [_name(t.address) for t in targets]
     source = names[0] if len(names) == 1 else f"{len(names)} targets"
@@ -251,7 +252,6 @@ def _live(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, say: P
     import statistics
 
     from auditor.http import Client
-    from auditor.sources.alike import PageReader
     from auditor.sources.scrape import Scrape, metrics_url
 
     assert inputs.window_seconds is not None

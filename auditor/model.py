@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -641,9 +642,17 @@ def utc_text(unix_seconds: float | None) -> str | None:
     return f"{text}Z" if fraction == "000" else f"{text}.{fraction}Z"
 
 
+_UNSAFE_ON_A_SCREEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]")
+"""Control, direction and invisible characters that JSON lets stand; the lower ones it escapes itself."""
+
+
 def dump_json(document: Mapping[str, Any]) -> str:
-    """JSON text of a document: stable bytes, no NaN, one trailing newline."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """JSON text of a document: stable bytes, no NaN, one trailing newline.
+
+    A label may hold characters that turn a screen's writing round; they are escaped, and read back as they were.
+    """
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNSAFE_ON_A_SCREEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def sort_labels(pairs: Mapping[str, str] | Sequence[tuple[str, str]]) -> Labels:

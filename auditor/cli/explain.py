@@ -10,8 +10,15 @@ from auditor.model import UsageError
 NARROW, WIDE = 60, 100
 
 
+def complete_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from auditor.explaining import known_names, right_name
+
+    start = right_name(incomplete)
+    return [name for name in known_names() if name.startswith(start)]
+
+
 @click.command("explain")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_names)
 def command(name: str) -> int:
     """Explain an audit, lever, reading, flag, the exit codes, or a word for a state or verdict.
 

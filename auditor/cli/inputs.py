@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import DURATION, option, read_boot_facts, read_settings
+from auditor.cli.options import DURATION, complete_files, option, read_boot_facts, read_settings
 from auditor.model import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """TARGET..., saved pages, a series, or a metrics server."""
     for decorate in reversed(
         (
-            click.argument("targets", nargs=-1, metavar="TARGET..."),
+            click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=complete_files),
             option("--targets", "targets_file", type=click.Path(), metavar="FILE", envvar="AUDITOR_TARGETS",
                    help="Targets, one a line, or Prometheus file_sd JSON or YAML."),
             option("--window", type=DURATION, metavar="60s", help="Two scrapes and the time between; with --prometheus, how far back."),

@@ -12,7 +12,15 @@ import click
 from auditor.model import Options, Setting, UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from auditor.engine_logs import LogScan
+
+    # Generic for types only: at run time the oldest click that we claim has no such brackets.
+    NumberType = click.ParamType[float]
+    PairType = click.ParamType[tuple[str, float]]
+else:
+    NumberType = PairType = click.ParamType
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -29,6 +37,13 @@ def option(*names: str, **attributes: Any) -> Decorator:
     return click.option(*names, **attributes)
 
 
+def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell offer files, for an argument that may be a file or an address."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 def seconds(text: str) -> float:
     """Seconds of ``60``, ``60s``, ``500ms``, ``15m``, ``24h``, ``7d``.
 
@@ -41,7 +56,7 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-class Duration(click.ParamType[float]):
+class Duration(NumberType):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -53,7 +68,7 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-class Pair(click.ParamType[tuple[str, float]]):
+class Pair(PairType):
     """``name=number``, the number with an optional unit: ``2s``, ``150ms``, ``40%``, ``8k``."""
 
     name = "name=number"
@@ -105,7 +120,7 @@ def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class Parameters(click.ParamType[float]):
+class Parameters(NumberType):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from auditor.cli.options import complete_files
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import SCHEMA, EvidenceError, UsageError
 
 
 @click.command("render")
-@click.argument("report", metavar="report.json")
+@click.argument("report", metavar="report.json", shell_complete=complete_files)
 @writing_options
 def command(report: str, **values: Any) -> int:
     """Show a saved report again, in any format. Reports of every schema ever written are read."""

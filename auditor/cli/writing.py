@@ -15,10 +15,16 @@ from auditor.cli.options import option, require_name
 from auditor.model import OutputError, UsageError
 
 
+def complete_formats(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from auditor.outputs import load_outputs
+
+    return [name for name in load_outputs() if name.startswith(incomplete)]
+
+
 def writing_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for decorate in reversed(
         (
-            option("--as", "as_", metavar="FORMAT", default="terminal", show_default=True,
+            option("--as", "as_", metavar="FORMAT", default="terminal", show_default=True, shell_complete=complete_formats,
                    help="Format on stdout: terminal, json, markdown, html, junit, github, prometheus."),
             option("--output", multiple=True, metavar="FORMAT=PATH", help="Also write this format to a file; repeatable."),
             option("--all", "show_all", is_flag=True, help="The terminal report lists what holds and the evidence too."),

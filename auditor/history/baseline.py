@@ -36,6 +36,7 @@ FLOOR = 0.01
 _WIDTHS = ((5, 34.0), (6, 14.4), (7, 13.9), (8, 9.44), (9, 9.28), (10, 7.37), (12, 6.34), (14, 5.75), (16, 5.31),
            (18, 4.93), (20, 4.75), (24, 4.40), (28, 4.18), (40, 3.79))  # fmt: skip
 _COUNTED = frozenset({"requests", "preemptions", "steps", "sequences"})
+_COUNTED_PER_REQUEST = frozenset({"preemptions per request"})
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,20 @@ class NoBaseline:
 def comparable(tonight: Point, earlier: Sequence[Point | None], *, any_traffic: bool = False) -> list[Point]:
     """The latest nights that tonight can be held against, oldest first."""
     states = ("measured", "partial") if tonight.state == "partial" else ("measured",)
-    out = [
-        p
-        for p in earlier
-        if p is not None
-        and p.value is not None
-        and p.state in states
-        and p.kind == tonight.kind
-        and _alike(p.seconds, tonight.seconds)
-        and (any_traffic or _alike(p.traffic, tonight.traffic))
-    ]
-    return out[-MOST_NIGHTS:]
+    out: list[Point] = []
+    for p in reversed(earlier):
+        if (
+            p is not None
+            and p.value is not None
+            and p.state in states
+            and p.kind == tonight.kind
+            and _alike(p.seconds, tonight.seconds)
+            and (any_traffic or _alike(p.traffic, tonight.traffic))
+        ):
+            out.append(p)
+            if len(out) == MOST_NIGHTS:
+                break
+    return out[::-1]
 
 
 def _alike(a: float | None, b: float | None) -> bool:
@@ -100,7 +104,7 @@ def make_baseline(
             len(nights),
         )
     values = [p.value for p in nights if p.value is not None]
-    scale = _pick_scale(values, unit)
+    scale = _pick_scale(values, unit, tonight.count)
     laid = [scale.there(p.value, p.count) for p in nights if p.value is not None]
     centre = median(laid)
     spread = MAD_TO_SIGMA * median(abs(x - centre) for x in laid)
@@ -125,6 +129,8 @@ def make_baseline(
 @dataclass(frozen=True)
 class _Scale:
     kind: str
+    per: float = 1.0
+    """Events that a value of 1 stands for, on the scale of roots."""
 
     def there(self, value: float, count: float | None) -> float:
         if self.kind == "log":
@@ -135,12 +141,12 @@ class _Scale:
             return math.log(kept / (1 - kept))
         if self.kind == "root":
             # Anscombe's root: a Poisson count has a standard deviation of 1 on it, whatever its mean.
-            return 2 * math.sqrt(max(0.0, value) + 0.375)
+            return 2 * math.sqrt(max(0.0, value * self.per) + 0.375)
         return value
 
     def back(self, x: float) -> float:
         if self.kind == "root":
-            return max(0.0, (max(0.0, x) / 2) ** 2 - 0.375)
+            return max(0.0, (max(0.0, x) / 2) ** 2 - 0.375) / self.per
         if self.kind == "log":
             return math.exp(min(x, 690.0))
         if self.kind == "odds":
@@ -148,11 +154,14 @@ class _Scale:
         return x
 
 
-def _pick_scale(values: Sequence[float], unit: str) -> _Scale:
+def _pick_scale(values: Sequence[float], unit: str, count: float | None) -> _Scale:
     if unit == "ratio" and all(0 <= v <= 1 for v in values):
         return _Scale("odds")
     if unit in _COUNTED and all(v >= 0 for v in values):
         return _Scale("root")
+    if unit in _COUNTED_PER_REQUEST and count:
+        # Nights are comparable, so tonight's requests stand for theirs.
+        return _Scale("root", per=count)
     return _Scale("log" if all(v > 0 for v in values) else "plain")
 
 
@@ -172,7 +181,7 @@ def _floor(scale: _Scale, middle: float, count: float | None) -> float:
         kept = (middle * n + 0.5) / (n + 1)
         return max(FLOOR, math.sqrt(1 / (n * kept * (1 - kept))) if count is not None else 0.02)
     if scale.kind == "root":
-        return max(1.0, FLOOR * math.sqrt(middle))
+        return max(1.0, FLOOR * math.sqrt(middle * scale.per))
     if scale.kind == "log":
         return FLOOR
     return max(FLOOR * abs(middle), 1e-3)

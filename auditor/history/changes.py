@@ -25,10 +25,10 @@ LAST_MOMENT = frozenset(
     {
         "running_requests", "waiting_requests", "waiting_deferred_share", "kv_usage", "kv_usage_max",
         "kv_tokens_per_running_request", "unmatched_first_tokens", "unmatched_first_token_share",
-        "unfinished_prompt_tokens", "unfinished_prompt_share",
+        "unfinished_prompt_tokens", "unfinished_prompt_share", "query_inflation",
     }
 )  # fmt: skip
-"""What happened to run when the window ended or began: one glance says nothing of a night."""
+"""What happened to run, or to be half done, when the window began or ended: one glance says nothing of a night."""
 NOT_JUDGED = FOLLOW_TRAFFIC | LAST_MOMENT
 """Kept and shown as trends, and not compared."""
 

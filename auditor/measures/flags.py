@@ -59,7 +59,7 @@ def find_flags(s: Subject) -> dict[str, str]:
     for name, function in FLAGS.items():
         try:
             sentence = function(s)
-        except Missing:
+        except (Missing, ArithmeticError):
             continue
         if sentence is not None:
             out[name] = sentence

@@ -14,6 +14,7 @@ from auditor.model import Histogram
 from auditor.quantiles import student_quantile
 
 Z95 = 1.959963984540054
+FEWEST = 1e-6
 T_ONE = 12.7062
 """Student's 97.5 % quantile at one degree of freedom."""
 
@@ -22,7 +23,7 @@ Interval = tuple[float, float]
 
 def wilson(successes: float, n: float) -> Interval | None:
     """Wilson score interval of a share of counts (Wilson 1927); None without observations."""
-    if n <= 0:
+    if n < FEWEST:
         return None
     p = min(1.0, max(0.0, successes / n))
     z2 = Z95 * Z95

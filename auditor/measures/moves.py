@@ -100,7 +100,10 @@ class Moves:
         last = self.last[index]
         if not any(self._restarted(index)) and last is not None:
             return last - (self.first[index] or 0.0)
-        return math.fsum(rises[index] for rises in self.by_slice)
+        rises = [slice_rises[index] for slice_rises in self.by_slice]
+        # fsum refuses what only a page with infinite or absurd counters has; such a series is found invalid later.
+        total = sum(rises)
+        return math.fsum(rises) if math.isfinite(total) else total
 
 
 def _or_zero(column: Column) -> Sequence[float]:

@@ -28,10 +28,10 @@ def samples_query(scope: Scope, names: Sequence[str], function: str) -> Query:
 
 
 def spread_text(scope: Scope, names: Iterable[str], seconds: float) -> str:
-    """How many targets have a series of each name anywhere in the range."""
-    every = selector(None, (one_of("__name__", names), *scope.matchers))
-    each = aggregate("count", ("__name__", *scope.target_labels), over_time("last_over_time", seconds)(every))
-    return aggregate("count", ("__name__",), each)
+    """Samples of each name, one series a target: what most targets have for most of the time has most."""
+    by, over = scope.target_labels, over_time("count_over_time", seconds)
+    each = ((name, aggregate("max", by, over(scope.select(name)))) for name in names)
+    return "\nor\n".join(tagged(f"sum({text})", name) for name, text in each)
 
 
 def there_query(scope: Scope, names: Sequence[str], offset: float) -> Query:

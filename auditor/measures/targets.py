@@ -191,31 +191,28 @@ def _nothing_known(page: PageShape, vocabulary: Vocabulary) -> str:
 
 
 class SeenServers:
-    """Which servers were read already: one process behind two addresses must not be counted twice.
+    """Which servers were read already, told in one look-up a page however many there are.
 
     Pages that share a creation time are surely of one server; where one of them has none, the start time decides.
     Start times have a hundredth of a second: two replicas that a roll-out started together can share one.
     """
 
     def __init__(self) -> None:
-        self._created: dict[tuple[SeriesKey, float], str] = {}
-        self._starts: dict[tuple[bool, float], str] = {}
+        self._created: set[tuple[SeriesKey, float]] = set()
+        self._starts_beside_created: set[float] = set()
+        self._starts_alone: set[float] = set()
 
-    def add(self, address: str, page: Page) -> str | None:
-        """The first other address that gave a page of this page's server, or None; the page is remembered."""
+    def is_new(self, page: Page) -> bool:
+        """Whether no page of this page's server was seen; it is remembered."""
         created_at, start_at = _identifying(page.shape)
-        created = [(page.shape.keys[i], page.values[i]) for i in created_at]
-        starts = [page.values[i] for i in start_at]
-        kinds = (False,) if created else (False, True)
-        known = [self._created[mark] for mark in created if mark in self._created]
-        known += [self._starts[kind, s] for s in starts for kind in kinds if (kind, s) in self._starts]
-        twin = next((other for other in known if other != address), None)
-        if twin is None:
-            for mark in created:
-                self._created.setdefault(mark, address)
-            for start in starts:
-                self._starts.setdefault((bool(created), start), address)
-        return twin
+        created = {(page.shape.keys[i], page.values[i]) for i in created_at}
+        starts = {page.values[i] for i in start_at}
+        known = not self._created.isdisjoint(created) or not self._starts_alone.isdisjoint(starts)
+        if not created:
+            known = known or not self._starts_beside_created.isdisjoint(starts)
+        self._created |= created
+        (self._starts_beside_created if created else self._starts_alone).update(starts)
+        return not known
 
 
 def _identifying(shape: PageShape) -> tuple[list[int], list[int]]:
@@ -228,15 +225,3 @@ def _identifying(shape: PageShape) -> tuple[list[int], list[int]]:
         )
     found: tuple[list[int], list[int]] = shape.memo["identifying"]
     return found
-
-
-def same_server(pages: Sequence[Page]) -> bool:
-    """Pages share a creation time, or the start time where there is none: surely one server.
-
-    Start times have a hundredth of a second: two replicas that a roll-out started together can share one.
-    """
-    created = [{(s.name, s.labels, s.value) for s in page.samples if s.name.endswith(CREATED)} for page in pages]
-    if all(created):
-        return bool(set.intersection(*created))
-    starts = [{s.value for s in page.samples if s.name == PROCESS_START} for page in pages]
-    return all(starts) and bool(set.intersection(*starts))

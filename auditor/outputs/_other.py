@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from auditor.model import UsageError
 from auditor.outputs.text import RenderOptions, safe
 
 WIDTH = 100
@@ -16,7 +17,10 @@ WIDTH = 100
 
 def render_other(format_: str, document: Mapping[str, Any]) -> str | bytes:
     """A document of another kind in ``markdown``, ``junit``, ``github`` or ``prometheus``."""
-    return _FORMS[format_](document)
+    form = _FORMS.get(format_)
+    if form is None:
+        raise UsageError(f"{format_} has no form for a {safe(document['kind'])} document")
+    return form(document)
 
 
 def plain_text(document: Mapping[str, Any]) -> str:

@@ -12,6 +12,14 @@ from importlib import resources
 from typing import Any
 
 from auditor.outputs import _nights
+from auditor.outputs._page_parts import (
+    caveats_of,
+    claim_row,
+    lever_rows,
+    next_steps,
+    part_row,
+    setting_rows,
+)
 from auditor.outputs._sections import SECTIONED, sections_of
 from auditor.outputs.charts import (
     Picture,
@@ -30,22 +38,14 @@ from auditor.outputs.text import (
     safe,
     safe_sentence,
     seconds,
-    speedup_range,
     subject_title,
 )
 
 COLOURS = {"holds": "YES", "broken": "NO", "undecided": "open", "not_applicable": "none", "error": "ERR"}
 RANK = {"error": 0, "broken": 1, "undecided": 3, "holds": 4, "not_applicable": 5}
-LEVER_RANK = {"worth_a_test": 0, "undecided": 1, "not_worth_a_test": 2, "not_applicable": 3}
-LEVER_MARKS = {"worth_a_test": "TRY", "undecided": "?", "not_worth_a_test": "no", "not_applicable": "-"}
 SHOWN_CHANGES = 12
-CAVEATS_OF = (
-    "prefill_share",
-    "prefix_hit_share",
-    "length_share",
-    "tokens_per_step",
-    "generation_tokens_per_wall_second",
-)
+MOST_DRAWN = 12
+"""A page of fifty models with sixteen pictures each would be slow to open: the urgent ones are drawn."""
 
 
 def render(document: Mapping[str, Any], options: RenderOptions) -> str:
@@ -90,6 +90,7 @@ def _text_page(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _page(document: Mapping[str, Any]) -> dict[str, Any]:
     nights = document.get("nights") or {}
+    drawn = _most_urgent(document["subjects"], nights)
     title = "Premise auditor: the night" if nights else "Premise auditor: report"
     foot = f"{safe(document['tool'])}, schema {document['schema']}, exit code {document['exit_code']}"
     if nights:
@@ -100,7 +101,7 @@ def _page(document: Mapping[str, Any]) -> dict[str, Any]:
         "text": None,
         "notes": list(_notes(document, nights)),
         "gate": _gate(document.get("gate")),
-        "subjects": [_subject(document, s, nights, i) for i, s in enumerate(document["subjects"])],
+        "subjects": [_subject(document, s, nights, i, draw=i in drawn) for i, s in enumerate(document["subjects"])],
         "foot": foot,
     }
 
@@ -130,6 +131,12 @@ def _notes(document: Mapping[str, Any], nights: Mapping[str, Any]) -> Iterator[d
         yield {"kind": "", "text": safe_sentence(warning)}
     for text in _nights.general_notes(nights) if nights else ():
         yield {"kind": "", "text": text}
+    if len(document["subjects"]) > MOST_DRAWN:
+        rest = len(document["subjects"]) - MOST_DRAWN
+        yield {
+            "kind": "",
+            "text": f"Pictures are drawn for the {MOST_DRAWN} most urgent subjects; {rest} have none here.",
+        }
     if not document["subjects"]:
         yield {"kind": "bad", "text": "No engine was measured, so there is no verdict."}
 
@@ -148,22 +155,14 @@ def _gate(gate: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _subject(
-    document: Mapping[str, Any], subject: Mapping[str, Any], nights: Mapping[str, Any], index: int
+    document: Mapping[str, Any], subject: Mapping[str, Any], nights: Mapping[str, Any], index: int, *, draw: bool
 ) -> dict[str, Any]:
     readings, facts = subject["readings"], subject.get("facts", {})
     night = _nights.night_of(nights, subject["labels"]) if nights else None
     name = f"s{index}"
     done = readings.get("finished_requests", {}).get("value")
-    pictures = [
-        split_picture(readings, f"{name}-split"),
-        finish_picture(facts.get("finish_reasons"), f"{name}-finish"),
-        steps_picture(readings.get("step_tokens", {}), f"{name}-steps"),
-        levers_picture(subject.get("levers", {}), f"{name}-levers"),
-    ]
-    course = subject.get("course") or (document.get("course") if len(document["subjects"]) == 1 else None)
-    if course:
-        pictures.insert(1, course_picture(course, f"{name}-course"))
-    trends = night["trends"] if night else {}
+    pictures = _pictures(document, subject, name) if draw else []
+    trends = night["trends"] if night and draw else {}
     drawn = [trend_picture(reading, t, f"{name}-t{i}") for i, (reading, t) in enumerate(trends.items())]
     return {
         "id": name,
@@ -176,17 +175,17 @@ def _subject(
         "notes": [f"settings disagree: {safe_sentence(t)}" for t in facts.get("settings_disagree", ())],
         "pictures": [_shown(p) for p in pictures if p],
         "trends": [_shown(p) for p in drawn if p],
-        "levers": _levers(subject.get("levers", {})),
-        "claims": [_claim(c) for c in subject.get("claims", ())],
-        "next": _next(subject),
+        "levers": lever_rows(subject.get("levers", {})),
+        "claims": [claim_row(c) for c in subject.get("claims", ())],
+        "next": next_steps(subject),
         "evidence": [
             (k, reading_words(r), ", ".join(r.get("from", ())), safe_sentence("; ".join(r.get("caveats", ()))))
             for k, r in readings.items()
         ],
-        "settings": _settings(subject),
+        "settings": setting_rows(subject),
         "parts_head": ("target", "rank", "requests", "prompt tokens"),
-        "parts": [_part(p) for p in subject.get("parts", ())],
-        "caveats": _caveats(subject),
+        "parts": [part_row(p) for p in subject.get("parts", ())],
+        "caveats": caveats_of(subject),
     }
 
 
@@ -195,6 +194,29 @@ def _overview(subject: Mapping[str, Any], night: Mapping[str, Any] | None) -> st
     broken = sum(v["verdict"] == "broken" for v in subject["audits"].values())
     words = f"{broken} premise{'' if broken == 1 else 's'} broken"
     return f"{words}; {_nights.verdict_words(night)}" if night else words
+
+
+def _pictures(document: Mapping[str, Any], subject: Mapping[str, Any], name: str) -> list[Picture | None]:
+    readings, facts = subject["readings"], subject.get("facts", {})
+    course = subject.get("course") or (document.get("course") if len(document["subjects"]) == 1 else None)
+    return [
+        split_picture(readings, f"{name}-split"),
+        course_picture(course, f"{name}-course") if course else None,
+        finish_picture(facts.get("finish_reasons"), f"{name}-finish"),
+        steps_picture(readings.get("step_tokens", {}), f"{name}-steps"),
+        levers_picture(subject.get("levers", {}), f"{name}-levers"),
+    ]
+
+
+def _most_urgent(subjects: Sequence[Mapping[str, Any]], nights: Mapping[str, Any]) -> set[int]:
+    """The subjects that get pictures: those that got worse, then those with most broken premises."""
+
+    def rank(index: int) -> tuple[bool, int, int]:
+        night = _nights.night_of(nights, subjects[index]["labels"]) if nights else None
+        broken = sum(v["verdict"] == "broken" for v in subjects[index]["audits"].values())
+        return not (night and night["verdict"] == "worse"), -broken, index
+
+    return set(sorted(range(len(subjects)), key=rank)[:MOST_DRAWN])
 
 
 def _shown(picture: Picture) -> dict[str, Any]:
@@ -248,54 +270,3 @@ def _night(night: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": night["verdict"], "kind": kind, "words": _nights.verdict_words(night),
         "cause": _nights.cause_sentence(night), "rows": rows, "lines": lines,
     }  # fmt: skip
-
-
-def _levers(levers: Mapping[str, Any]) -> list[Sequence[str]]:
-    listed = sorted(levers.items(), key=lambda item: LEVER_RANK[item[1]["verdict"]])
-    return [
-        (
-            LEVER_MARKS[v["verdict"]], k, speedup_range(v["ceiling_speedup"]),
-            safe_sentence(v.get("summary") or v.get("reason") or ""), safe_sentence("; ".join(v.get("costs", ()))),
-            safe_sentence(v.get("settles") or ""),
-        )
-        for k, v in listed
-        if v["verdict"] != "not_applicable"
-    ]  # fmt: skip
-
-
-def _claim(claim: Mapping[str, Any]) -> Sequence[str]:
-    mark = {True: "YES", False: "NO", None: "?"}[claim["is_what_it_says"]]
-    return mark, f"{safe(claim['claim'])} = {number(claim['value'])}", safe_sentence(claim.get("summary", ""))
-
-
-def _next(subject: Mapping[str, Any]) -> list[str]:
-    broken = [v for v in subject["audits"].values() if v["verdict"] == "broken"]
-    broken.sort(key=lambda v: v["severity"] != "problem")
-    return [safe_sentence(step) for v in broken for step in v["next"][:1]][:5]
-
-
-def _settings(subject: Mapping[str, Any]) -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = [
-        (k, safe(s["value"]), safe(s["source"])) for k, s in subject.get("settings", {}).items()
-    ]
-    config = subject.get("facts", {}).get("engine_config", {})
-    return rows + [(safe(k), safe(v), "the engine's configuration") for k, v in config.items()]
-
-
-def _part(part: Mapping[str, Any]) -> Sequence[str]:
-    readings = part["readings"]
-
-    def shown(name: str) -> str:
-        return number(readings.get(name, {}).get("value"))
-
-    labels = part["labels"]
-    return safe(labels.get("target")), safe(labels.get("rank")), shown("finished_requests"), shown("prompt_tokens")
-
-
-def _caveats(subject: Mapping[str, Any]) -> list[str]:
-    """What the flags say, and caveats of the readings, each once."""
-    facts = subject.get("facts", {})
-    texts = [safe_sentence(facts[flag]) for flag in subject["flags"] if isinstance(facts.get(flag), str)]
-    for name in CAVEATS_OF:
-        texts += [safe_sentence(c) for c in subject["readings"].get(name, {}).get("caveats", ())]
-    return list(dict.fromkeys(texts))

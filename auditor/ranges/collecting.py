@@ -182,21 +182,20 @@ def _series_of_one(asker: Asker, found: Found, truth: Truth) -> dict[str, float]
 def _born(asker: Asker, found: Found, truth: Truth, one: Mapping[str, float]) -> dict[str, Answer]:
     """Quantity -> answer with the first values of series that began inside the range."""
     scope, seconds = found.scope, asker.window.seconds
-    monotone = {
-        name: d.name
-        for d in scope.engine.quantities.values()
-        if d.kind in ("counter", "histogram")
-        for suffix in (("",) if d.kind == "counter" else ("_count",))
-        for name in scope.present(d, suffix)
-    }
+    # One series may hold several quantities, told apart by a label.
+    monotone: dict[str, set[str]] = {}
+    for d in scope.engine.quantities.values():
+        if d.kind in ("counter", "histogram"):
+            for name in scope.present(d, "" if d.kind == "counter" else "_count"):
+                monotone.setdefault(name, set()).add(d.name)
+    affected: set[str] = set()
     if truth.newcomers or (truth.strangers and scope.victoria):
-        affected = set(monotone.values())
+        affected = set().union(*monotone.values())
     else:
-        affected = set()
         for chunk in cut_names(list(monotone), one, len(truth.targets)):
             for answer in asker.by_names(lambda some: births_text(scope, some, seconds), chunk):
-                shown = [row.labels.get("series", "") for row in answer.rows if row.value > 0]
-                affected |= {monotone[name] for name in shown if name in monotone}
+                for row in answer.rows:
+                    affected |= monotone.get(row.labels.get("series", ""), set()) if row.value > 0 else set()
     queries = born_queries(scope, affected, truth.strangers)
     return {q.quantity: a for q, a in zip(queries, asker.whole(queries), strict=True)}
 

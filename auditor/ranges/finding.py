@@ -127,17 +127,17 @@ def _candidates(engine: Engine, form: str, names: set[str]) -> list[_Candidate]:
 def _choose(
     server: MetricsServer, scope: Scope, candidates: Sequence[_Candidate], *, seconds: float, end: float
 ) -> tuple[_Candidate, _Candidate]:
-    """(what most targets have, the monotone one that most have): some engines show a counter at its first event."""
+    """(what has most samples, the monotone one that has most): some engines show a counter at its first event only."""
     monotone = [c for c in candidates if c.monotone]
     try:
         text = spread_text(scope, [name for c in candidates for name in c.names], seconds)
         rows = server.instant(text, end).rows
     except LimitError:
         return monotone[0], monotone[0]
-    targets = {row.labels.get("__name__", ""): row.value for row in rows}
+    samples = {row.labels.get(PIECE, ""): row.value for row in rows}
 
     def spread(candidate: _Candidate) -> float:
-        return sum(targets.get(name, 0.0) for name in candidate.names)
+        return sum(samples.get(name, 0.0) for name in candidate.names)
 
     # max() takes the first of equals, and candidates are in order of worth.
     return max(candidates, key=spread), max(monotone, key=spread)

@@ -187,20 +187,22 @@ class _Builder:
     # ------------------------------------------------------------------ parts
 
     def targets(self, address: str) -> list[TargetWindow]:
-        names = addresses([t.key for t in self.truth.targets], self.scope.target_labels)
+        groups = {group.target for group in (*self.main, *self.detail) if group.target is not None}
+        keys = sorted(groups | {t.key for t in self.truth.targets})
+        names = addresses(keys, self.scope.target_labels)
         seen = {t.key: t for t in self.truth.targets}
         by_place: dict[str, dict[tuple[str | None, str | None], Part]] = defaultdict(dict)
         pooled: dict[str, list[Part]] = defaultdict(list)
         for group, draft in self.main.items():
             own = group.target is not None
-            place = names.get(group.target, "/".join(group.target)) if group.target else address
+            place = names[group.target] if group.target else address
             part = self._part(draft, place, group, seen, pooled=self.scope.by != "rank")
             if part.pooled:
                 pooled[place].append(part)
             else:
                 by_place[place if own else address][(part.model, part.rank)] = part
         for group, draft in self.detail.items():
-            place = names.get(group.target, "/".join(group.target)) if group.target else address
+            place = names[group.target] if group.target else address
             by_place[place][(group.model, group.rank)] = self._part(draft, place, group, seen, pooled=False)
         parts: dict[str, list[Part]] = defaultdict(list)
         for place, listed in pooled.items():

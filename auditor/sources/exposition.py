@@ -125,7 +125,7 @@ def parse_page(body: bytes, *, content_type: str | None = None, wanted: Wanted |
 
 
 def plain_series(head: bytes) -> SeriesKey | None:
-    """Name and labels of a sample's line up to the space before its number; None where the form is not the plain one."""
+    """Name and labels of a line up to the space before its number; None where the form is not the plain one."""
     name, brace, rest = head.partition(b"{")
     try:
         if not _NAME.fullmatch(name):

@@ -70,9 +70,7 @@ def main() -> None:
     text = body.decode()
     megabytes = len(body) / 1e6
     print(f"{megabytes:.1f} MB, {parse_page(body).samples_read} samples")
-    library = measure_cpu_seconds(
-        lambda: [family.samples for family in text_string_to_metric_families(text)], 1
-    )
+    library = measure_cpu_seconds(lambda: [family.samples for family in text_string_to_metric_families(text)], 1)
     runs: dict[str, Callable[[], object]] = {
         "all samples": lambda: parse_page(body),
         "vllm: only": lambda: parse_page(body, wanted=lambda name: name.startswith("vllm:")),

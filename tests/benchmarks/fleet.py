@@ -58,8 +58,8 @@ def run_audit(port: int, targets: int, wait: float) -> dict[str, float]:
     """Everything that ``auditor audit URL... --window`` does, without reading a command line."""
     from auditor.collect import Inputs, collect
     from auditor.model import Options, dump_json
-    from auditor.outputs.text import RenderOptions
     from auditor.outputs.terminal import render
+    from auditor.outputs.text import RenderOptions
     from auditor.pipeline import audit_window
 
     urls = addresses(port, targets)
@@ -122,7 +122,9 @@ def measure() -> Iterator[Row]:
         mine, bare, ratio = alternate(audit, loop, 3)
         peak = audits["last"]["peak_megabytes"]
         what = "1,000 targets of 50 KB, two scrapes"
-        yield Row(f"{what}, CPU", f"{mine:.2f} s CPU", f"{bare:.2f} s: only downloading", ratio, "at most 1.5x", ratio <= 1.5)
+        yield Row(
+            f"{what}, CPU", f"{mine:.2f} s CPU", f"{bare:.2f} s: only downloading", ratio, "at most 1.5x", ratio <= 1.5
+        )
         clock = sorted(a / b for a, b in zip(seconds, loop_seconds, strict=True))[1]
         yield Row(
             f"{what}, clock without the wait",

@@ -1,8 +1,9 @@
-"""A fast loopback server of many targets, in a process of its own: the first GET of a path gives page A, later ones page B.
+"""A fast loopback server of many targets, in a process of its own: page A and page B of each target in turn.
 
     python -m tests.benchmarks.fleet_server PORT PAGE_A PAGE_B
 
-Every address of 127.0.0.0/8 answers, so each target is a host of its own. ``GET /stats`` tells how many pages were served.
+Every address of 127.0.0.0/8 answers, so each target is a host of its own.
+``GET /stats`` tells how many pages were served.
 """
 
 from __future__ import annotations

@@ -86,18 +86,20 @@ def main() -> None:
                 append.append(time.perf_counter() - begun)
             size = path.stat().st_size
             match = {"model": "some-organisation/some-model-7"}
-            spans = []
+            spans, computed = [], []
             for _ in range(7):
-                begun = time.perf_counter()
+                begun, used = time.perf_counter(), time.process_time()
                 (found,) = trend(store, "reading_5", match=match, nights=None, better="lower")
                 spans.append(time.perf_counter() - begun)
+                computed.append(time.process_time() - used)
             assert len(found["nights"]) == NIGHTS
             rows = store.query("SELECT count(*) FROM reading")[0][0]
     print(f"{rows:,} readings of {MODELS} models on {NIGHTS} nights")
     print(
         f"size    {size / ALLOWED_BYTES:.2f} of what is allowed ({size / rows:.0f} bytes a reading, verdicts included)"
     )
-    print(f"trend   {min(spans) / ALLOWED_SECONDS:.2f} of what is allowed (best of {len(spans)})")
+    print(f"trend   {min(spans) / ALLOWED_SECONDS:.2f} of what is allowed (best of {len(spans)};")
+    print(f"        {min(computed) / ALLOWED_SECONDS:.2f} by processor time, which a busy machine does not stretch)")
     print(f"append  {sorted(append)[len(append) // 2] / ALLOWED_SECONDS:.1f} times a trend (median night)")
 
 

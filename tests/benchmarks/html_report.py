@@ -1,6 +1,6 @@
 """The HTML report with at least ten pictures: how long it takes and how large it gets.
 
-    python -m tests.benchmarks.html_report      one run in this process; prints its figures as JSON
+python -m tests.benchmarks.html_report      one run in this process; prints its figures as JSON
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ def measure() -> Iterator[Row]:
         library / ours >= 10,
     )
     if shutil.which("promtool") is None:
-        yield Row(f"{what}, MB/s", f"{megabytes / ours:.1f} MB/s", "promtool is not installed", None, "at least 2x", None)
+        yield Row(
+            f"{what}, MB/s", f"{megabytes / ours:.1f} MB/s", "promtool is not installed", None, "at least 2x", None
+        )
         return
     tool = min(_promtool_cpu_seconds(body) for _ in range(3))
     yield Row(

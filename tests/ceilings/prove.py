@@ -312,7 +312,7 @@ def main() -> None:
     jobs.sort(key=lambda job: (job[1] - FIRST_SEED) % 1_000_000 / job[0].count)
     outcomes = [o for path in given.kept for o in load(path)]
     with ProcessPoolExecutor(given.processes) as pool:
-        for outcome in pool.map(judge, jobs, chunksize=10):
+        for outcome in pool.map(judge, jobs, chunksize=4):
             if outcome is not None and math.isfinite(outcome.truth):
                 outcomes.append(outcome)
                 if given.keep is not None:

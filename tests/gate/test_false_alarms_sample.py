@@ -37,7 +37,7 @@ def test_the_committed_table_keeps_its_promises() -> None:
         return float(cell.removesuffix(" %")) if cell else None
 
     for name, windows, at_limit, inside, _, _, wrong_passes, enough, caught in rows:
-        assert int(windows) >= (900 if "draft" in name or "length" in name else 1000), name
+        assert int(windows) >= 1000, name
         if name not in BY_VALUE:
             assert (share(at_limit) or 0.0) <= 5.0, name
         assert (share(inside) or 0.0) <= 5.0, name

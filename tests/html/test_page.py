@@ -7,6 +7,7 @@ import copy
 import hashlib
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ def page_of(document: dict[str, Any]) -> str:
     return html.render(document, RenderOptions())
 
 
+@cache
+def page(name: str) -> str:
+    """The page of a report as it was saved; made once, for its pictures take their time."""
+    return page_of(load(name))
+
+
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +52,7 @@ class Tags(HTMLParser):
 
 
 def test_nothing_runs_and_nothing_is_fetched() -> None:
-    tags = Tags(page_of(load("nightly-22")))
+    tags = Tags(page("nightly-22"))
     assert not tags.named("script")
     for tag, attributes in tags.tags:
         for name, value in attributes.items():
@@ -54,11 +61,11 @@ def test_nothing_runs_and_nothing_is_fetched() -> None:
             if name in ("src", "href", "xlink:href", "srcset", "action"):
                 assert value is not None
                 assert value.startswith(("#", "data:,")), (tag, name, value)
-    assert "@import" not in page_of(load("nightly-22"))
+    assert "@import" not in page("nightly-22")
 
 
 def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
-    text = page_of(load("audit-pair"))
+    text = page("audit-pair")
     policy = next(a for a in Tags(text).named("meta") if a.get("http-equiv") == "Content-Security-Policy")["content"]
     style = re.search(r"<style>(.*?)</style>", text, re.S)
     assert style is not None
@@ -111,7 +118,7 @@ def test_a_picture_shows_a_label_as_it_is_and_no_formula() -> None:
 
 
 def test_each_picture_has_a_name_a_caption_and_a_table() -> None:
-    text = page_of(load("nightly-22"))
+    text = page("nightly-22")
     figures = re.findall(r"<figure.*?</figure>", text, re.S)
     assert len(figures) > 30
     for figure in figures:
@@ -137,7 +144,7 @@ def test_the_tables_hold_the_numbers_of_the_report() -> None:
 
 
 def test_verdicts_stand_above_the_pictures_and_broken_ones_first() -> None:
-    text = page_of(load("audit-pair"))
+    text = page("audit-pair")
     assert text.index('class="verdicts"') < text.index("<figure")
     marks = re.findall(r'class="mark m-(\w+)"', text)
     assert marks == sorted(marks, key=["ERR", "NO", "open", "YES"].index)
@@ -145,7 +152,7 @@ def test_verdicts_stand_above_the_pictures_and_broken_ones_first() -> None:
 
 
 def test_an_audit_has_the_same_page_without_the_nights() -> None:
-    text = page_of(load("audit-pair"))
+    text = page("audit-pair")
     for part in (
         "Evidence: all readings",
         "<h3>Levers</h3>",
@@ -159,19 +166,34 @@ def test_an_audit_has_the_same_page_without_the_nights() -> None:
 
 
 def test_a_series_shows_its_course() -> None:
-    assert "Course of the window" in page_of(load("audit-series"))
-    assert "Course of the window" not in page_of(load("audit-pair"))
+    assert "Course of the window" in page("audit-series")
+    assert "Course of the window" not in page("audit-pair")
+
+
+def test_a_large_fleet_draws_the_urgent_ones() -> None:
+    """Twenty quiet models, and last of all one that got worse."""
+    document = load("nightly-22")
+    chat, _, quiet = document["subjects"]
+    worse, _, calm = document["nights"]["subjects"]
+    many = [{**quiet["labels"], "model": f"m{i}"} for i in range(20)]
+    document["subjects"] = [*({**quiet, "labels": labels} for labels in many), chat]
+    document["nights"]["subjects"] = [*({**calm, "labels": labels} for labels in many), worse]
+    text = page_of(document)
+    sections = re.findall(r"<section.*?</section>", text, re.S)
+    assert sum("<figure" in section for section in sections) == 12
+    assert "<figure" in sections[-1]
+    assert "Pictures are drawn for the 12 most urgent subjects; 9 have none here." in text
 
 
 def test_a_dead_night_says_so() -> None:
-    text = page_of(load("nightly-09"))
+    text = page("nightly-09")
     assert "No engine was measured, so there is no verdict." in text
     assert "was not seen tonight; last seen 2027-02-10 03:00" in text
     assert "connection was refused" in text
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:
-    assert page_of(load("nightly-22")) == page_of(load("nightly-22"))
+    assert page_of(load("audit-series")) == page("audit-series")
 
 
 def without(document: dict[str, Any], state: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from auditor.measures.vocabulary import Vocabulary, load_vocabulary
 from auditor.model import Options, Window
 from auditor.pipeline import audit_window
 from auditor.ranges import RangeRequest, collect_range
+from auditor.sources.prometheus import MetricsServer
 
 Gather = Callable[..., Window]
 
@@ -17,6 +18,14 @@ Gather = Callable[..., Window]
 @pytest.fixture(scope="session")
 def vocabulary() -> Vocabulary:
     return load_vocabulary()
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of our own need no gentleness."""
+    defaults = dict(MetricsServer.__init__.__kwdefaults__)
+    defaults.update(pauses_seconds=(0.0, 0.0), queries_per_second=10_000.0)
+    monkeypatch.setattr(MetricsServer.__init__, "__kwdefaults__", defaults)
 
 
 @pytest.fixture

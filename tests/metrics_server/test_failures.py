@@ -22,14 +22,6 @@ from tests.metrics_server.servers import free_port
 END = 1_795_900_000.0
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.prometheus.server.PAUSES_SECONDS", (0.0, 0.0))
-    defaults = dict(MetricsServer.__init__.__kwdefaults__)
-    defaults.update(pauses_seconds=(0.0, 0.0), queries_per_second=10_000.0)
-    monkeypatch.setattr(MetricsServer.__init__, "__kwdefaults__", defaults)
-
-
 def test_the_script_itself_gives_a_window(gather: Gather) -> None:
     with scripted(Script()) as script:
         window = gather(script.url, 3600.0, END)
@@ -357,3 +349,23 @@ def test_secrets_do_not_reach_a_window(gather: Gather) -> None:
         url = script.url.replace("http://", "http://user:hunter2@")
         window = gather(url, 3600.0, END, transport=Transport())
     assert "hunter2" not in repr(window)
+
+
+def test_queries_are_spaced_and_few_at_a_time() -> None:
+    running, most = [0], [0]
+
+    def slow(asked: Asked) -> Reply | None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.03)
+        running[0] -= 1
+        return None
+
+    with scripted(Script([slow])) as script, Client(Transport()) as client:
+        server = MetricsServer(client, script.url, concurrency=3, queries_per_second=100.0)
+        begin = time.monotonic()
+        server.map(lambda i: server.instant(f"up{i}", END), list(range(21)))
+        elapsed = time.monotonic() - begin
+    assert most[0] <= 3
+    # 21 starts, 10 ms apart at least.
+    assert elapsed >= 0.2

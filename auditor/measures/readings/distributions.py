@@ -127,9 +127,7 @@ def step_tokens(s: Subject) -> Found:
     found = _distribution(s, "step_tokens")
     h = s.histogram("step_tokens")
     # The picture of the steps needs the buckets themselves; null is the open edge.
-    buckets = [
-        [None if math.isinf(edge) else edge, count] for edge, count in zip(h.edges, h.counts, strict=True)
-    ]
+    buckets = [[None if math.isinf(edge) else edge, count] for edge, count in zip(h.edges, h.counts, strict=True)]
     return replace(found, extra={**found.extra, "buckets": buckets})
 
 
