@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import option
+from auditor.cli.options import complete_files, option
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import UsageError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("boots")
-@click.argument("logs", nargs=-1, metavar="LOG...")
+@click.argument("logs", nargs=-1, metavar="LOG...", shell_complete=complete_files)
 @option(
     "--predict",
     multiple=True,

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import judging_options, option, read_options, read_settings
+from auditor.cli.options import complete_files, judging_options, option, read_options, read_settings
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import UsageError
 
 
 @click.command("compare")
-@click.argument("files", nargs=-1, metavar="[OLD NEW]")
+@click.argument("files", nargs=-1, metavar="[OLD NEW]", shell_complete=complete_files)
 @option(
     "--arm", "arms", multiple=True, metavar="NAME=FILE[,FILE...]", help="An arm of repeats; the first is the baseline."
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.inputs import gather_targets, read_transport, transport_options
-from auditor.cli.options import DURATION, option
+from auditor.cli.options import DURATION, complete_files, option
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import EvidenceError, UsageError
 
@@ -20,7 +20,7 @@ FORMATS = ("terminal", "json")
 
 
 @click.command("doctor")
-@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=complete_files)
 @option(
     "--targets",
     "targets_file",

@@ -23,7 +23,7 @@ from auditor.measures.subject import Subject
 from auditor.model import Histogram
 from tests.ceilings.cases import known_settings, subject_of
 from tests.ceilings.prove import put, quantile
-from tests.simulator import Priors, Run, random_setting, simulate
+from tests.simulator import Priors, Run, random_setting, simulate, true_values
 
 FIRST_SEED = 60_000_000
 SIZES = (30, 100, 300)
@@ -39,6 +39,7 @@ HISTOGRAMS = {
     "e2e_seconds": "e2e_seconds", "output_length_tokens": "output_length_tokens",
     "prompt_length_tokens": "prompt_length_tokens",
 }  # fmt: skip
+WAITS = 0.02
 HEAVY = 0.2
 """Heavy tail: half of the sum comes from fewer than this share of the requests."""
 PRIORS = Priors(load=(0.1, 0.9), requests=(3000, 5000), tight_pool_share=0.1)
@@ -57,6 +58,8 @@ class Cell:
     width: float
     """Median width of the intervals over the width that would be right (3.92 standard deviations of the value)."""
     heavy: bool
+    waits: bool
+    """Requests of the run waited for a seat for more than ``WAITS`` of queue + service."""
 
 
 def cells(seed: int) -> list[Cell]:
@@ -70,6 +73,7 @@ def cells(seed: int) -> list[Cell]:
     ends = ends[len(ends) // 10 : -len(ends) // 10]
     settings = known_settings(run)
     whole = subject_of(run, [float(ends[0]), float(ends[-1])], scenario.layout, settings)
+    waits = true_values(run).queue_share > WAITS
     right = {name: whole.read(name).value for name in READINGS}
     tails = {name: heavy_tail(whole, name) for name in READINGS}
     out: list[Cell] = []
@@ -81,7 +85,7 @@ def cells(seed: int) -> list[Cell]:
                 continue
             cell = score(subjects, name, truth)
             if cell is not None:
-                out.append(replace(cell, seed=seed, size=size, heavy=tails[name]))
+                out.append(replace(cell, seed=seed, size=size, heavy=tails[name], waits=waits))
     return out
 
 
@@ -111,7 +115,7 @@ def score(subjects: Sequence[Subject], name: str, truth: float) -> Cell | None:
         return None
     ideal = 3.92 * statistics.pstdev(values)
     width = statistics.median(widths) / ideal if ideal > 0 else math.inf
-    return Cell(0, name, 0, len(widths), inside, without, width, False)
+    return Cell(0, name, 0, len(widths), inside, without, width, False, False)
 
 
 def heavy_tail(s: Subject, name: str) -> bool:
@@ -139,10 +143,11 @@ def table(found: Sequence[Cell]) -> str:
     lines = ["| reading | " + " | ".join(f"n = {size}" for size in SIZES) + " | width over the right one (n = 100) |"]
     lines.append("|---" * (len(SIZES) + 2) + "|")
     for name in READINGS:
-        for heavy in (False, True):
-            members = [c for c in found if c.reading == name and c.heavy == heavy]
+        for waits, heavy in ((False, False), (False, True), (True, False), (True, True)):
+            members = [c for c in found if (c.reading, c.waits, c.heavy) == (name, waits, heavy)]
             if members:
-                lines.append(_row(f"{name}{', heavy tail' if heavy else ''}", members))
+                words = [name, *(["requests wait"] if waits else []), *(["heavy tail"] if heavy else [])]
+                lines.append(_row(", ".join(words), members))
     return "\n".join(lines)
 
 
@@ -170,17 +175,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=160)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--kept", type=Path, nargs="*", default=[], help="cells of earlier runs, to be added")
     parser.add_argument("--keep", type=Path, help="also write every cell, one JSON object a line")
     parser.add_argument("--doc", type=Path, help="put the table between the marks of this file")
     given = parser.parse_args()
-    found: list[Cell] = []
+    found = [Cell(**json.loads(line)) for path in given.kept for line in path.read_text().splitlines()]
     with ProcessPoolExecutor(given.processes) as pool:
         for some in pool.map(cells, range(FIRST_SEED, FIRST_SEED + given.runs)):
             found += some
             if given.keep is not None:
                 with given.keep.open("a", encoding="utf-8") as out:
                     out.writelines(json.dumps(asdict(c)) + "\n" for c in some)
-    text = f"{given.runs} settings, seeds from {FIRST_SEED:,}.\n\n{table(found)}"
+    text = f"{len({c.seed for c in found})} settings, seeds from {FIRST_SEED:,}.\n\n{table(found)}"
     if given.doc is None:
         print(text)
     else:
