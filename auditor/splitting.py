@@ -16,7 +16,6 @@ from auditor.model import (
     Part,
     Quantity,
     Series,
-    Slice,
     TargetWindow,
     UsageError,
     Window,

@@ -1,19 +1,20 @@
 """Do streams keep moving while prompts are prefilled?
 
-Premise: streams keep moving: at most half of the forward passes (and of the engine's time, where it is timed) stop every
-seated stream because prefill runs alone.
+Premise: streams keep moving: at most half of the forward passes (and of the engine's time, where it is timed) stop
+every seated stream because prefill runs alone.
 
 Why it matters: an engine that runs a ready prefill batch first and alone freezes every seated stream until the batch
-ends. Under steady prompt-heavy arrivals a new prefill batch is always ready: 2,863 prefill batches left room for 36 to
-38 decode batches in 15 minutes, with more than 250 streams seated, while KV use stayed low and the server looked healthy.
+ends. Under steady prompt-heavy arrivals a new prefill batch is always ready: 2,863 prefill batches left room for 36
+to 38 decode batches in 15 minutes, with more than 250 streams seated, while KV use stayed low and the server looked
+healthy.
 
 How it is measured: frozen_pass_share, prefill passes in which a stream was surely (at least) or possibly (at most)
 seated, over all passes; frozen_time_share where the engine times its passes. Broken when either is surely above one
 half, holds when what is known stays below.
 
-When it misleads: passes are not time, and a prefill pass as a rule takes longer than a decode pass: without timed passes
-a holding premise says less. With mixed chunking decode rides along in prefill passes and nothing freezes; no counter
-says so. A server that works one request at a time has many prefill passes and nobody to freeze: that stays a range.
+When it misleads: passes are not time, and a prefill pass as a rule takes longer than a decode pass: without timed
+passes a holding premise says less. With mixed chunking decode rides along in prefill passes and nothing freezes; no
+counter says so. A server that works one request at a time has many prefill passes and nobody to freeze: that stays a range.
 
 What to do: broken: the scheduling is the cause, not the KV pool, the queue or the hit rate. Look at a smaller prefill
 chunk, a guaranteed share of decode passes where the release has one, or prefill on other nodes. Mixed chunking is

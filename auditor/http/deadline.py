@@ -15,7 +15,7 @@ from auditor.http.errors import Phase, TransportError
 T = TypeVar("T")
 
 
-class DeadlinePassed(Exception):  # noqa: N818 - an event, told to the user by whoever knows the address
+class DeadlinePassed(Exception):
     """The work was not done in time and has been cut."""
 
 

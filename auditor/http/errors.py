@@ -9,9 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from auditor.model import EvidenceError
 
-TransportErrorKind = Literal[
-    "refused", "dns", "tls", "timeout", "too_large", "redirect", "status", "protocol"
-]
+TransportErrorKind = Literal["refused", "dns", "tls", "timeout", "too_large", "redirect", "status", "protocol"]
 
 _SECRET_VALUE = re.compile(r"(?i)([?&][^=&#]*(?:token|secret|passw|key|auth|sig|credential)[^=&#]*=)[^&#]*")
 
@@ -100,9 +98,7 @@ Phase = Literal["connect", "answer", "body"]
 """How far a request came: before its connection stood, before a complete header, within the body."""
 
 
-def explain_timeout(
-    address: str, url: str, *, phase: Phase, body_bytes: int, seconds: float
-) -> TransportError:
+def explain_timeout(address: str, url: str, *, phase: Phase, body_bytes: int, seconds: float) -> TransportError:
     """The error for a request that was not done in time."""
     limit = f"within {seconds:g} s"
     if phase == "connect":

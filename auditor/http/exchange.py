@@ -92,9 +92,7 @@ class Line:
                 timeout_seconds=self._transport.timeout_seconds,
             )
             if isinstance(error, UsageError) and url != request.url:
-                error = self._error(
-                    request, "redirect", f"redirects to {name_address(url)}, which cannot be asked"
-                )
+                error = self._error(request, "redirect", f"redirects to {name_address(url)}, which cannot be asked")
             raise error from None
         finally:
             self._used_at = time.monotonic()
@@ -129,9 +127,7 @@ class Line:
 
     def _check_redirect(self, request: Request, target: str, status: int) -> str:
         """The address to go on with; credentials in it are not taken from a server's word."""
-        shown = printable_start(
-            name_address(target, private_path=request.private_path), _secrets(request), limit=300
-        )
+        shown = printable_start(name_address(target, private_path=request.private_path), _secrets(request), limit=300)
         if not request.follow:
             raise self._error(
                 request,
@@ -160,9 +156,7 @@ class Line:
         address = name_address(request.url, private_path=request.private_path)
         return TransportError(f"{address}: {said}", kind=kind, url=_show(request, request.url), status=status)
 
-    def _read(
-        self, answer: requests.Response, request: Request, url: str, attempt: Attempt, *, trusted: bool
-    ) -> bytes:
+    def _read(self, answer: requests.Response, request: Request, url: str, attempt: Attempt, *, trusted: bool) -> bytes:
         address, shown = name_address(url, private_path=request.private_path), _show(request, url)
         if answer.status_code not in request.ok:
             dropped = not trusted and bool(request.private_headers)
@@ -183,8 +177,7 @@ class Line:
             ) from None
         if page is None:
             raise TransportError(
-                f"{address}: the answer is larger than {_say_size(cap)}; "
-                "check the address, or raise --max-body",
+                f"{address}: the answer is larger than {_say_size(cap)}; check the address, or raise --max-body",
                 kind="too_large",
                 url=shown,
                 status=answer.status_code,

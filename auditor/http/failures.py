@@ -60,13 +60,9 @@ def explain(
             f"{address}: the proxy set in the environment is of no usable kind; see HTTP_PROXY, HTTPS_PROXY"
         )
     if type(problem) is OSError and problem.errno is None:
-        return UsageError(
-            f"{address}: REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE names a file that is not there; unset it"
-        )
+        return UsageError(f"{address}: REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE names a file that is not there; unset it")
     if has(requests.exceptions.ProxyError, urllib3.exceptions.ProxyError):
-        return error(
-            "refused", "the proxy set in the environment gives no way there; check HTTP_PROXY, NO_PROXY"
-        )
+        return error("refused", "the proxy set in the environment gives no way there; check HTTP_PROXY, NO_PROXY")
     if phase == "body" and has(*_CUT):
         return error("protocol", f"the answer broke off after {body_bytes} bytes of its body; try again")
     for link in chain:

@@ -65,9 +65,7 @@ class Transport:
     def _check_headers(self) -> None:
         for name, value in self.headers:
             if not _HEADER_NAME.fullmatch(name):
-                raise UsageError(
-                    '--header wants "Name: value"; one of them has a name no HTTP header can have'
-                )
+                raise UsageError('--header wants "Name: value"; one of them has a name no HTTP header can have')
             if any((ord(c) < 32 and c != "\t") or 127 <= ord(c) < 160 or ord(c) > 255 for c in value):
                 raise UsageError(f"--header {name}: the value holds characters that no HTTP header can have")
         ways = [
@@ -106,9 +104,7 @@ class Credentials:
         if (path := self._transport.token_file) is not None:
             token = self._read(path, "--token-file").strip()
             if not token or not all("!" <= c <= "~" for c in token):
-                raise UsageError(
-                    f"--token-file {path}: this file must hold one token on one line and nothing else"
-                )
+                raise UsageError(f"--token-file {path}: this file must hold one token on one line and nothing else")
             return f"Bearer {token}"
         if (path := self._transport.basic_auth_file) is not None:
             pair = self._read(path, "--basic-auth-file").strip("\r\n")
@@ -238,14 +234,10 @@ def _check_client_certificate(option: str) -> None:
         return ""
 
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password=note_password_asked
-        )
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=note_password_asked)
     except (ssl.SSLError, OSError, ValueError) as problem:
         if asked:
-            raise UsageError(
-                f"--client-cert {option}: the key is encrypted; give one without a password"
-            ) from None
+            raise UsageError(f"--client-cert {option}: the key is encrypted; give one without a password") from None
         if isinstance(problem, ssl.SSLError):
             raise UsageError(
                 f"--client-cert {option}: wanted are a certificate and the key that belongs to it, "

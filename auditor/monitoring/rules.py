@@ -54,7 +54,7 @@ def render_rules(engine: Engine) -> str:
     """The rules of one engine as YAML text."""
     lines = [
         f"# Recording and alert rules for {engine.title}, made by: auditor queries --as rules --engine {engine.name}",
-        "# Ratios are of rates over one hour, by model. Premises are beliefs that tuning rests on: auditor list audits.",
+        "# Ratios are of rates over one hour, by model. Premises: auditor list audits.",
         "groups:",
         f"- name: premise-auditor-{engine.name}",
         "  interval: 1m",

@@ -77,4 +77,9 @@ def _prometheus(document: Mapping[str, Any]) -> bytes:
     return bytes(generate_latest(registry))
 
 
-_FORMS: dict[str, Callable[[Mapping[str, Any]], str | bytes]] = {"markdown": _markdown, "junit": _junit, "github": _github, "prometheus": _prometheus}
+_FORMS: dict[str, Callable[[Mapping[str, Any]], str | bytes]] = {
+    "markdown": _markdown,
+    "junit": _junit,
+    "github": _github,
+    "prometheus": _prometheus,
+}

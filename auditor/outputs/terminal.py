@@ -30,10 +30,11 @@ STYLES = {
     "error": "bold magenta",
 }
 NOTABLE = (
-    "finish_counts_disagree", "impossible_share", "unfinished_work", "counter_reset", "cold_start", "lifetime_only",
-    "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits", "queries_inflated", "old_and_new_names",
-    "steps_merge_chunks", "steps_per_front_end", "gauges_stale", "scheduler_starvation", "kv_bound", "decode_node",
-    "prefill_node", "partial_response", "rolling_hit_rate", "log_only",
+    "finish_counts_disagree", "impossible_share", "unfinished_work", "counter_reset", "cold_start",
+    "lifetime_only", "parallel_sampling_inflates_counts_and_hits", "recompute_may_count_as_hits",
+    "queries_inflated", "old_and_new_names", "steps_merge_chunks", "steps_per_front_end", "gauges_stale",
+    "scheduler_starvation", "kv_bound", "decode_node", "prefill_node", "partial_response", "rolling_hit_rate",
+    "log_only",
 )  # fmt: skip
 NOT_IN_A_LOG = "a log does not carry it"
 GRAVE_FLAGS = {
@@ -110,8 +111,9 @@ def _subject(console: Console, document: Mapping[str, Any], subject: Mapping[str
     length = "" if window["seconds"] is None else f" | {seconds(window['seconds'])}"
     engines = f", {len(subject['parts'])} engines" if subject["parts"] else ""
     finished = f" | {number(done['value'])} requests finished" if done["value"] is not None else ""
+    source = safe(window.get("source") or window["kind"])
     console.print(
-        f"{subject_title(subject['labels'])}{engines} | {safe(window.get('source') or window['kind'])}{length}{finished}",
+        f"{subject_title(subject['labels'])}{engines} | {source}{length}{finished}",
         style="bold",
         soft_wrap=False,
     )
@@ -303,10 +305,10 @@ def _evidence(console: Console, subject: Mapping[str, Any]) -> None:
         console.print()
         console.print("ENGINES", style="bold")
         for part in subject["parts"]:
-            r = part["readings"]
+            done, prompt = (part["readings"][n]["value"] for n in ("finished_requests", "prompt_tokens"))
             console.print(
                 f"     {safe(part['labels'].get('target'))} rank {safe(part['labels'].get('rank'))}: "
-                f"{number(r['finished_requests']['value'])} requests, {number(r['prompt_tokens']['value'])} prompt tokens"
+                f"{number(done)} requests, {number(prompt)} prompt tokens"
             )
 
 

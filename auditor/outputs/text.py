@@ -73,7 +73,7 @@ def reading_words(reading: Mapping[str, Any]) -> str:
         mark = " [partial]" if reading.get("state") == "partial" else ""
         return text + (f" ({', '.join(inside)})" if inside else "") + mark
     if reading.get("state") == "bounded":
-        ends = f"{number(low, unit) if low is not None else 'no limit'} to {number(high, unit) if high is not None else 'no limit'}"
+        ends = " to ".join("no limit" if end is None else number(end, unit) for end in (low, high))
         return f"{ends}{'' if unit in ('ratio', '') else ' ' + unit}{f' ({n})' if n else ''}"
     return f"{reading.get('state')}: {safe_sentence(reading.get('reason') or '')}"
 

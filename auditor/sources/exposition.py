@@ -323,10 +323,7 @@ class _Reader:
         shape = PageShape(
             keys=tuple(keys),
             kinds={k.decode(): "unknown" if v == b"untyped" else v.decode() for k, v in kinds.items()},
-            helps={
-                k.decode(): _HELP_ESCAPE.sub(_unescape, v.decode("utf-8", "replace"))
-                for k, v in helps.items()
-            },
+            helps={k.decode(): _HELP_ESCAPE.sub(_unescape, v.decode("utf-8", "replace")) for k, v in helps.items()},
             samples_read=self.samples_read,
             names_read=frozenset(key.decode() for key in self._names),
         )
@@ -349,9 +346,7 @@ def _require_same(name: str, labels: Labels, first: float, second: float) -> Non
         return
     pairs = ",".join(f'{key}="{value}"' for key, value in labels)
     series = _quote(f"{name}{{{pairs}}}" if pairs else name)
-    raise PageError(
-        "not_exposition", f"The page has series {series} twice, with values {first!r} and {second!r}."
-    )
+    raise PageError("not_exposition", f"The page has series {series} twice, with values {first!r} and {second!r}.")
 
 
 def _refuse_line(line: bytes, line_number: int) -> PageError:

@@ -164,11 +164,9 @@ def _row(title: str, members: Sequence[Cell]) -> str:
             f"{100 * sum(c.inside for c in of) / count:.1f} % of {count:,} (5 % of runs below {100 * worst:.0f} %)"
         )
     widths = [c.width for c in members if c.size == 100 and math.isfinite(c.width)]
-    return (
-        f"| {title} | " + " | ".join(parts) + f" | {statistics.median(widths):.2f} |"
-        if widths
-        else f"| {title} | " + " | ".join(parts) + " | - |"
-    )
+    width = statistics.median(widths) if widths else math.nan
+    shown = "-" if not widths else f"{width:.2f}" if width < 100 else "above 100"
+    return f"| {title} | " + " | ".join(parts) + f" | {shown} |"
 
 
 def main() -> None:

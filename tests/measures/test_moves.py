@@ -29,7 +29,7 @@ def target_of(pages: list[Page], address: str = "a") -> TargetWindow:
     return build_target(address, [(2.0 * i, page) for i, page in enumerate(pages)], VOCABULARY, saved=False)
 
 
-@pytest.mark.parametrize("numbers", [(3,), (3, 40), (3, 20, 40, 60, before)])
+@pytest.mark.parametrize("numbers", [(3,), (3, 40), (3, 20, 40, 60, 76)])
 def test_vector_differences_are_those_of_each_series(numbers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     target = target_of(recorded(*numbers))
     at_once = reduce_target(target, VLLM)
