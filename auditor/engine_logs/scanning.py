@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from auditor.engine_logs.running import LogFigures
 from auditor.engine_logs.settings import ARGUMENT_LINE
 from auditor.engine_logs.summing import FigureReader
 from auditor.model import Setting
+
+
+NO_FIGURE = re.compile(r"\d{25}")
+"""No engine prints such a number. Python takes thousands of digits for a whole number that no float can hold."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ def scan_log(path: str | Path, *, stream: IO[bytes] | None = None) -> LogScan:
     figures = FigureReader()
     decode_interval: int | None = None
     for line in reader:
+        if NO_FIGURE.search(line.text):
+            continue
         record = read_record(line)
         if record is not None:
             figures.add(record)

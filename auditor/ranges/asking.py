@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from auditor.measures.promql import Combine, Query
-from auditor.sources.prometheus import Answer, LimitError, MetricsServer, Row
+from auditor.sources.prometheus import Answer, LengthError, LimitError, MetricsServer, Row
 
 DEEPEST_CUT = 5
 """Halvings of a range before a refusal is final: 32 pieces."""
@@ -43,6 +43,8 @@ class Asker:
         self.window = window
         self.cut: list[str] = [] if cut is None else cut
         """What each query was for that had to be cut into shorter ranges."""
+        self.left_out: list[str] = []
+        """Quantities whose first values could not be asked for."""
 
     def over(self, window: Range) -> Asker:
         """The same asker for another range."""
@@ -66,7 +68,7 @@ class Asker:
             return []
         try:
             return [self.server.instant(text(names), self.window.end)]
-        except LimitError:
+        except (LimitError, LengthError):
             if len(names) == 1:
                 raise
         half = len(names) // 2

@@ -18,7 +18,7 @@ from auditor.ranges.finding import Found, find_copies, find_engines
 from auditor.ranges.parts import Collected, build_targets
 from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, cut_names, make_plan
 from auditor.ranges.truth import Truth, check_truth
-from auditor.sources.prometheus import Answer, LimitError, MetricsServer
+from auditor.sources.prometheus import Answer, LengthError, LimitError, MetricsServer
 
 Progress = Callable[[str], None]
 
@@ -197,7 +197,15 @@ def _born(asker: Asker, found: Found, truth: Truth, one: Mapping[str, float]) ->
                 for row in answer.rows:
                     affected |= monotone.get(row.labels.get("series", ""), set()) if row.value > 0 else set()
     queries = born_queries(scope, affected, truth.strangers)
-    return {q.quantity: a for q, a in zip(queries, asker.whole(queries), strict=True)}
+
+    def ask(query: Query) -> Answer:
+        try:
+            return asker.one(query.render)
+        except (LimitError, LengthError):
+            asker.left_out.append(query.quantity)
+            return Answer()
+
+    return dict(zip((q.quantity for q in queries), asker.server.map(ask, queries), strict=True))
 
 
 # --------------------------------------------------------------------------- together
@@ -221,6 +229,11 @@ def _put_together(
         coverage = min(coverage, one.truth.coverage * share)
     if asker.cut:
         warnings.append(f"{len(asker.cut)} queries were too large for the server and were asked in shorter ranges")
+    if asker.left_out:
+        warnings.append(
+            f"the first values of series that began inside the window were more than the server would add up, for "
+            f"{', '.join(sorted(asker.left_out))}: these are the least there was"
+        )
     partial = ""
     if server.warnings:
         partial = "; ".join(f"{text} ({n} answers)" for text, n in sorted(server.warnings.items())[:MOST_HOLES])

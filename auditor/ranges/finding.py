@@ -12,7 +12,7 @@ from auditor.measures.selectors import Matcher, any_of, one_of, selector
 from auditor.measures.targets import LIKELY_CAUSES
 from auditor.measures.vocabulary import Engine, Vocabulary
 from auditor.model import EvidenceError
-from auditor.sources.prometheus import LimitError, MetricsServer
+from auditor.sources.prometheus import LengthError, LimitError, MetricsServer
 
 TARGET_LABELS = (("cluster", "job", "instance"), ("cluster", "namespace", "pod"), ("cluster", "host.name", "host"))
 """Labels that name a target; the first set whose last label is there is used."""
@@ -132,7 +132,7 @@ def _choose(
     try:
         text = spread_text(scope, [name for c in candidates for name in c.names], seconds)
         rows = server.instant(text, end).rows
-    except LimitError:
+    except (LimitError, LengthError):
         return monotone[0], monotone[0]
     samples = {row.labels.get(PIECE, ""): row.value for row in rows}
 

@@ -237,7 +237,7 @@ def write(shared: Any, alone: Any, lulls: tuple[Any, Any], path: Path) -> None:
         for level, table in found.items():
             entries = "".join(f'    "{kind}": {spell(m)},\n' for kind, m in table.items())
             text += f"{prefix}_{level}: dict[str, Margins] = {{\n{entries}}}\n"
-    text += "\n# The baseline is read off moments without prompts in a series of scrapes.\n"
+    text += "\n# The baseline is read off moments without prompts in a series of scrapes; only the high end is used.\n"
     text += LULLS.format(*(spell(m) for m in lulls))
     path.write_text(text, encoding="utf-8")
 

@@ -86,6 +86,15 @@ def write(path: Path, replicas: int, seconds: float, every: float, *, millisecon
     return total
 
 
+def first_replicas(count: int) -> str:
+    """A short pattern for the first so many: whole hundreds, whole tens below a hundred, or fewer than ten."""
+    if count >= 100:
+        return f"r[0-{count // 100 - 1}]..:8000"
+    if count >= 10:
+        return f"r0[0-{count // 10 - 1}].:8000"
+    return f"r00[0-{count - 1}]:8000"
+
+
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -145,7 +154,7 @@ def main() -> None:
                 print(f"{name}: {total} samples loaded in {time.monotonic() - begin:.0f} s", file=sys.stderr)
                 text.unlink()
                 for replicas in sorted({max(1, wide // 40), max(1, wide // 4), wide // 2, wide}):
-                    below = f'{{instance=~"{"|".join(f"r{i:03d}:8000" for i in range(replicas))}"}}'
+                    below = f'{{instance=~"{first_replicas(replicas)}"}}'
                     show(name, f"{replicas} replicas x 1 h", measure(url, 3600.0, below))
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder) / "fleet"

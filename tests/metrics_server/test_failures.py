@@ -369,3 +369,27 @@ def test_queries_are_spaced_and_few_at_a_time() -> None:
     assert most[0] <= 3
     # 21 starts, 10 ms apart at least.
     assert elapsed >= 0.2
+
+
+LONG = error(422, "422", "too long query; got 17278 bytes; mustn't exceed `-search.maxQueryLen=16384` bytes")
+
+
+def test_a_query_longer_than_the_server_reads_is_not_cut_into_ranges(gather: Gather) -> None:
+    def long(asked: Asked) -> Reply | None:
+        return LONG if "finished_reason" in asked.query and asked.path.endswith("/query") else None
+
+    with scripted(Script([long])) as script, pytest.raises(EvidenceError, match="Shorten --match"):
+        gather(script.url, 3600.0, END)
+    assert not any("[1800s]" in a.query for a in script.asked)
+
+
+def test_first_values_that_cannot_be_asked_for_are_named(gather: Gather) -> None:
+    def long(asked: Asked) -> Reply | None:
+        if "by (series)" in asked.query:
+            return vector(({"series": "vllm:prompt_tokens_total"}, 1))
+        return LONG if "min_over_time(vllm:prompt_tokens_total" in asked.query else None
+
+    with scripted(Script([long])) as script:
+        window = gather(script.url, 3600.0, END)
+    assert any("for prompt_tokens: these are the least there was" in w for w in window.warnings)
+    assert readings_of(window)["prompt_tokens"]["value"] == 1000

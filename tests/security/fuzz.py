@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import io
+import json
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -26,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 from auditor.model import AuditorError
-from tests.security.seeds import SEEDS, WORDS
+from tests.security.seeds import SEEDS, TREES, VALUES, WORDS
 
 SLOWEST_SECONDS = 5.0
 SHARES = {
@@ -56,6 +59,8 @@ class Found:
 def mutate(kind: str, dice: random.Random) -> bytes:
     """One input of a kind: the same one for the same state of the dice."""
     seeds, words = SEEDS[kind](), WORDS[kind]
+    if kind in TREES and dice.random() < 0.8:
+        return _mutate_tree(dice.choice(TREES[kind]()), dice)
     data = bytearray(dice.choice(seeds))
     for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 5, 9))):
         at = dice.randrange(len(data) + 1)
@@ -81,10 +86,27 @@ def mutate(kind: str, dice: random.Random) -> bytes:
     return bytes(data)
 
 
+def _mutate_tree(text: str, dice: random.Random) -> bytes:
+    """JSON that stays JSON: some nodes replaced, dropped, or moved."""
+    document = json.loads(text)
+    for _ in range(dice.choice((1, 1, 2, 3))):
+        node = document
+        while isinstance(node, dict | list) and node:
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            key = dice.choice(keys)
+            child = node[key]
+            if not isinstance(child, dict | list) or not child or dice.random() < 0.15:
+                if dice.random() < 0.2:
+                    del node[key]
+                else:
+                    node[key] = child if dice.random() < 0.05 else copy.deepcopy(dice.choice(VALUES))
+                break
+            node = child
+    return json.dumps(document).encode("utf-8", "surrogatepass")
+
+
 def _swap_number(data: bytearray, dice: random.Random, words: tuple[bytes, ...]) -> None:
     """Put another word where a number stands."""
-    import re
-
     places = [m.span() for m in re.finditer(rb"-?\d[\d.e+]*", bytes(data[:20_000]))]
     if places:
         start, end = dice.choice(places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -67,8 +68,6 @@ def windows() -> Seeds:
     from auditor.saved import window_to_json
 
     page = pages()[0]
-    import tempfile
-
     with tempfile.TemporaryDirectory() as name:
         before, after = Path(name) / "before.prom", Path(name) / "after.prom"
         before.write_bytes(page)
@@ -83,6 +82,10 @@ def windows() -> Seeds:
 @lru_cache(maxsize=1)
 def reports() -> Seeds:
     return tuple(path.read_bytes() for path in sorted((FIXTURES / "reports" / "schema-1").glob("*.json")))
+
+
+def small_reports() -> Seeds:
+    return tuple(report for report in reports() if len(report) < 80_000)
 
 
 SEEDS: dict[str, Callable[[], Seeds]] = {
@@ -121,3 +124,20 @@ WORDS: dict[str, tuple[bytes, ...]] = {
     "window-command": _JSON,
     "report-command": _JSON,
 }
+
+
+def _texts(seeds: Callable[[], Seeds]) -> Callable[[], tuple[str, ...]]:
+    return lambda: tuple(seed.decode() for seed in seeds())
+
+
+TREES = {
+    "window": _texts(windows),
+    "window-command": _texts(windows),
+    "report": _texts(small_reports),
+    "report-command": _texts(small_reports),
+}
+"""Kinds whose inputs are JSON, which stays JSON in most of them."""
+VALUES: tuple[object, ...] = (
+    None, True, False, 0, -1, 1, 2, 1e308, -1e-300, 10**30, 0.5, "", "x", "NaN", "+Inf", "1", "\x1b[31m\u202e<b>", "\ud800", [], {}, [None],
+    [[]], {"a": 1}, [1, 2], ["a"], {"value": None}, "vllm", "measured", "bounded", "counter", "broken", "A" * 500,
+)  # fmt: skip

@@ -115,8 +115,9 @@ def _at_chunk(e: Evidence, chunk: float, lull_seconds: float | None) -> Ceiling:
     if lull_seconds is not None and not e.prefill_alone and e.wall_seconds is not None:
         exact = min(lull_seconds, e.mean_gap)
         base = replace(base, seconds=exact, low_seconds=exact, least_seconds=exact, most_seconds=exact)
-        wide = _meet(wide, _ends(e, base, LULLS_99))
-        narrow = _meet(narrow, _ends(e, base, LULLS_95))
+        # Lulls hold fewer streams than the rest, so their steps are rather too short: they bound above, not below.
+        wide = _capped(wide[0], _ends(e, base, LULLS_99)[1])
+        narrow = _capped(narrow[0], _ends(e, base, LULLS_95)[1])
         why = None
     return Ceiling(wide, _meet(wide, narrow), base.seconds, base, why if wide[1] is None else None)
 
@@ -138,6 +139,10 @@ def _ends(e: Evidence, base: Baseline, margins: Margins) -> Range:
     most = max(1.0, min(limits)) if limits else None
     least = max(1.0, least)
     return (least, None) if most is None else (min(least, most), most)
+
+
+def _capped(low: float, high: float | None) -> Range:
+    return (low, None) if high is None else (min(low, high), high)
 
 
 def _meet(outer: Range, inner: Range) -> Range:

@@ -4,7 +4,7 @@ This room asks and reads answers; what to ask is rendered elsewhere. Importing i
 """
 
 from auditor.sources.prometheus.answers import Answer, Row
-from auditor.sources.prometheus.refusals import LimitError, QueryError
+from auditor.sources.prometheus.refusals import LengthError, LimitError, QueryError
 from auditor.sources.prometheus.server import Dialect, MetricsServer, Tally
 
-__all__ = ["Answer", "Dialect", "LimitError", "MetricsServer", "QueryError", "Row", "Tally"]
+__all__ = ["Answer", "Dialect", "LengthError", "LimitError", "MetricsServer", "QueryError", "Row", "Tally"]

@@ -13,21 +13,26 @@ from typing import Literal
 from auditor.http import TransportError
 from auditor.model import EvidenceError
 
-Kind = Literal["limit", "query", "passing", "final"]
+Kind = Literal["limit", "length", "query", "passing", "final"]
 
 _LIMIT = re.compile(
     r"too many (samples|points|chunks|series|unique|bytes)|exceeded maximum resolution|would load too many"
     r"|max(imum)?[ -]?(number of )?(fetched )?(series|chunks|samples|chunk bytes|estimated)"
     r"|max(Unique|Samples|Points|Memory)|cannot select more than|query timed out|time range exceeds"
     r"|(exceed|reach)\w*.{0,80}limit|limit.{0,80}(exceed|reach)"
-    r"|query is too (long|large|expensive)|not enough memory",
+    r"|query is too (large|expensive)|not enough memory",
     re.IGNORECASE,
 )
+_LENGTH = re.compile(r"too long query|query (string )?is too long|maxQueryLen|uri too (long|large)", re.IGNORECASE)
 _FIELD = re.compile(r'"(errorType|error)"\s*:\s*"((?:[^"\\]|\\.)*)"')
 
 
 class QueryError(EvidenceError):
     """The server understood the request and refuses this query for good."""
+
+
+class LengthError(QueryError):
+    """The text of the query is longer than the server reads; a shorter range does not shorten it."""
 
 
 class LimitError(EvidenceError):
@@ -45,6 +50,8 @@ def classify(error: TransportError) -> Kind:
     if error.kind != "status":
         return "final"
     status = error.status or 0
+    if status == 414 or (status in (400, 413, 422) and _LENGTH.search(text)):
+        return "length"
     if status in (400, 413, 422, 500, 503) and (error_type == "timeout" or _LIMIT.search(text)):
         return "limit"
     if status == 504:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 from auditor.http import Client, Response, TransportError, clean_url
 from auditor.model import EvidenceError, UsageError
 from auditor.sources.prometheus.answers import Answer, read_answer, read_document, split_warnings
-from auditor.sources.prometheus.refusals import LimitError, QueryError, classify, sentence
+from auditor.sources.prometheus.refusals import LengthError, LimitError, QueryError, classify, sentence
 
 Dialect = Literal["prometheus", "victoria"]
 T = TypeVar("T")
@@ -165,6 +165,8 @@ class MetricsServer:
                     continue
                 if kind == "limit":
                     raise LimitError(sentence(error)) from None
+                if kind == "length":
+                    raise LengthError(f"{sentence(error)}. Shorten --match") from None
                 if kind == "query":
                     raise QueryError(sentence(error)) from None
                 asked = self.tally.queries
