@@ -25,6 +25,10 @@ from auditor.model import (
     TargetWindow,
     Window,
 )
+from auditor.shapes import misfit
+
+LATEST_SECONDS = 250_000_000_000.0
+"""Unix seconds; the calendar of Python ends a little later, in the year 9999."""
 
 
 def window_to_json(window: Window, *, tool: str) -> dict[str, Any]:
@@ -66,7 +70,7 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
         )
     try:
         head = document["window"]
-        return Window(
+        window = Window(
             kind=head["kind"],
             start=head["start"],
             end=head["end"],
@@ -81,8 +85,21 @@ def window_from_json(document: Mapping[str, Any], *, name: str) -> Window:
             source=head.get("source", ""),
             facts=head.get("facts", {}),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise EvidenceError(f"{name}: is no saved window ({type(error).__name__}: {error})") from None
+    if wrong := misfit(window, Window) or _impossible_time(window):
+        raise EvidenceError(f"{name}: is no saved window ({wrong})")
+    return window
+
+
+def _impossible_time(window: Window) -> str | None:
+    """A moment that no calendar holds."""
+    moments = [window.start, window.end]
+    for target in window.targets:
+        moments += target.times
+        moments += [moment for part in target.parts for s in part.slices for moment in (s.start, s.end)]
+    wrong = next((m for m in moments if m is not None and not 0 <= m < LATEST_SECONDS), None)
+    return None if wrong is None else f"{wrong:g} is no moment"
 
 
 def _number_out(value: float | None) -> float | str | None:

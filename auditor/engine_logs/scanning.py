@@ -18,7 +18,6 @@ from auditor.engine_logs.settings import ARGUMENT_LINE
 from auditor.engine_logs.summing import FigureReader
 from auditor.model import Setting
 
-
 NO_FIGURE = re.compile(r"\d{25}")
 """No engine prints such a number. Python takes thousands of digits for a whole number that no float can hold."""
 

@@ -47,7 +47,7 @@ def _hand_over(
             shared.add(name)
         (given if name in shared or movable else kept)[name] = quantity
     for i, host in enumerate(hosts):
-        names = given if i == 0 else {n: given[n] for n in shared}
+        names = given if i == 0 else {n: q for n, q in given.items() if n in shared}
         base = out[host]
         out[host] = _with(base, {**names, **base.quantities}, part, set(names))
     out[key] = _with(part, kept, None, set())

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from auditor.model import QuantityKind
+from auditor.model import EvidenceError, QuantityKind
 
 KINDS = ("counter", "gauge", "histogram", "info")
 REDUCTIONS = {"counter": "increase", "histogram": "distribution", "gauge": "level", "info": "labels"}
@@ -117,7 +117,10 @@ class Engine:
         return declaration is not None and declaration.population == "live"
 
     def form(self, prefix: str) -> Form:
-        return next(f for f in self.forms if f.prefix == prefix)
+        found = next((f for f in self.forms if f.prefix == prefix), None)
+        if found is None:
+            raise EvidenceError(f"{self.title} exports nothing under the names {prefix}...")
+        return found
 
     def exported(self, canonical: str, form: str) -> str:
         """The name a canonical series has on pages of this form."""

@@ -27,7 +27,7 @@ class PageReader:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._moulds: dict[tuple[str | None, bytes], _Mould | None] = {}
+        self._moulds: dict[tuple[str | None, bool, bytes], _Mould | None] = {}
 
     def read(self, body: bytes, *, content_type: str | None = None) -> Page:
         """The wanted samples of a page.
@@ -37,7 +37,8 @@ class PageReader:
         if len(body) > LARGEST_SHAPE_BYTES:
             return parse_page(body, content_type=content_type, wanted=self._wanted)
         heads, _, ends = zip(*[line.rpartition(b" ") for line in body.split(b"\n")], strict=True)
-        before_numbers = (content_type, b"\n".join(heads))
+        # A last line of one space would look like the empty one after a newline; such a page was cut.
+        before_numbers = (content_type, body.endswith(b"\n"), b"\n".join(heads))
         mould = self._moulds.get(before_numbers)
         page = mould.fill(ends) if mould is not None else None
         if page is None:

@@ -303,7 +303,7 @@ class _Reader:
         try:
             # Without a TYPE line before it the library renames nothing.
             ((sample,),) = [family.samples for family in text_string_to_metric_families(text)]
-        except (ValueError, IndexError):  # IndexError: a label name of spaces only
+        except (ValueError, IndexError, OverflowError):  # a label name of spaces only; a timestamp of 400 digits
             raise _refuse_line(line, line_number) from None
         return sample.name.encode(), sort_labels(sample.labels), _to_float(sample.value)
 

@@ -34,7 +34,7 @@ def _file_sd(path: str, text: str) -> list[str]:
 
     try:
         groups = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: 2026-13-45 is read as a date
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else path
         raise UsageError(f"{where}: is neither one target a line nor file_sd JSON or YAML") from None

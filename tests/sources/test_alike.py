@@ -89,6 +89,7 @@ CHANGES = {
     "the first line of an unwanted name is no number": (b" 1.0\n", b" one\n"),
     "a later line of an unwanted name is no number": (b" 2.0\n", b" two\n"),
     "cut inside the last number": (b"1.79596212e+09\n", b"1.795"),
+    "a space after the last newline": (b"e+09\n", b"e+09\n "),
     "an escape": (b'"m"} 6', b'"m\\\\n"} 6'),
     "a blank line": (b"# TYPE python", b"\n# TYPE python"),
     "complete": (b"e+09\n", b"e+09\n# EOF\n"),
@@ -107,7 +108,7 @@ def test_a_changed_page_is_read_or_refused_as_the_parser_does(change: str, conte
         assert by_reader(reader, then, content_type) == by_parser(then, content_type)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(
     edits=st.lists(
         st.tuples(

@@ -13,33 +13,31 @@ def lull_base(s: Subject, longest_prefill_seconds: float) -> tuple[float, float]
     A slice is a lull when no prompt token is counted in it nor in those that follow within the longest prefill:
     a prompt is counted at its first token, so its chunks run before that.
     """
-    total = count = 0.0
     slices = s.slices
-    for i, part in enumerate(slices):
+    if not slices:
+        return None
+    total = count = 0.0
+    # Start of the nearest later slice in which a prompt was counted or the engine restarted.
+    next_prompt = _series_end(slices[-1])
+    for part in reversed(slices):
+        start, end = part.window.start, part.window.end
+        if start is None or end is None:
+            return None
         try:
-            quiet = _quiet(slices, i, longest_prefill_seconds)
-            gaps = part.histogram("itl_seconds")
+            prompts, gaps = part.increase("prompt_tokens"), part.histogram("itl_seconds")
         except Missing:
             return None
-        if quiet:
+        if part.restarted or prompts > 0:
+            next_prompt = start
+        elif next_prompt - end > longest_prefill_seconds:
             total += gaps.sum
             count += gaps.count
     return (total / count, count) if count >= LEAST_GAPS and total > 0 else None
 
 
-def _quiet(slices: tuple[Subject, ...], i: int, ahead: float) -> bool:
-    end = slices[i].window.end
-    for j in range(i, len(slices)):
-        later = slices[j]
-        if later.restarted:
-            return False
-        start = later.window.start
-        if j > i and (start is None or end is None):
-            return False
-        if j > i and start is not None and end is not None and start - end > ahead:
-            return True
-        if later.increase("prompt_tokens") > 0:
-            return False
-    # The series ends: a prompt may have been in progress that nobody saw.
-    running = slices[-1].gauge("running_requests").last if slices[-1].has("running_requests") else None
-    return running == 0
+def _series_end(last: Subject) -> float:
+    """When the first prompt that nobody saw can have been counted: at once, or never where nothing runs at the end."""
+    running = last.gauge("running_requests").last if last.has("running_requests") else None
+    if running == 0:
+        return float("inf")
+    return last.window.end if last.window.end is not None else float("-inf")
