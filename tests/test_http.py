@@ -109,9 +109,7 @@ def test_one_get_per_request_with_our_name(server: HostileServer) -> None:
     assert asked.headers["user-agent"].startswith("premise-auditor/")
 
 
-def test_keeps_a_connection_and_drops_it_when_idle(
-    server: HostileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keeps_a_connection_and_drops_it_when_idle(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(Transport()) as client:
         for _ in range(3):
             client.get(server.url("/ok"))
@@ -239,9 +237,7 @@ def test_the_deadline_ends_a_connection_that_nobody_accepts() -> None:
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         started = time.monotonic()
-        error = fail(
-            f"http://127.0.0.1:{listener.getsockname()[1]}/", Transport(timeout_seconds=QUICK_SECONDS)
-        )
+        error = fail(f"http://127.0.0.1:{listener.getsockname()[1]}/", Transport(timeout_seconds=QUICK_SECONDS))
         assert time.monotonic() - started < QUICK_SECONDS + SLACK_SECONDS
         for filler in fillers:
             filler.close()
@@ -277,9 +273,7 @@ def _threads_end(seconds: float = 2.0) -> bool:
 # --------------------------------------------------------------------------- the size
 
 
-@pytest.mark.parametrize(
-    "path", ["/endless", "/endless-no-length", "/huge-length", "/bomb", "/negative-chunk"]
-)
+@pytest.mark.parametrize("path", ["/endless", "/endless-no-length", "/huge-length", "/bomb", "/negative-chunk"])
 def test_the_cap_ends_it_and_bounds_the_memory(server: HostileServer, path: str) -> None:
     make_bomb()
     cap = 4 * 2**20
@@ -339,9 +333,7 @@ def test_the_body_of_a_redirect_is_not_read(server: HostileServer) -> None:
 # --------------------------------------------------------------------------- answers that are not whole
 
 
-@pytest.mark.parametrize(
-    "path", ["/cut-length", "/cut-chunk", "/cut-between-chunks", "/bad-chunk", "/reset-in-body"]
-)
+@pytest.mark.parametrize("path", ["/cut-length", "/cut-chunk", "/cut-between-chunks", "/bad-chunk", "/reset-in-body"])
 def test_a_cut_body_is_an_error(server: HostileServer, path: str) -> None:
     error = fail(server.url(path))
     assert error.kind == "protocol"
@@ -406,8 +398,7 @@ def test_refused() -> None:
     error = fail(f"http://127.0.0.1:{port}/metrics")
     assert error.kind == "refused"
     assert str(error) == (
-        f"http://127.0.0.1:{port}/metrics: connection refused; "
-        "check the host, the port and that the server runs"
+        f"http://127.0.0.1:{port}/metrics: connection refused; check the host, the port and that the server runs"
     )
 
 
@@ -587,9 +578,7 @@ def test_cookies_do_not_outlive_a_request() -> None:
 
 def test_sends_a_body_and_a_form(server: HostileServer) -> None:
     with Client(Transport()) as client:
-        put = client.send(
-            "PUT", server.url("/echo?status=202"), data=b"a 1\n", content_type="text/x", ok=(200, 202)
-        )
+        put = client.send("PUT", server.url("/echo?status=202"), data=b"a 1\n", content_type="text/x", ok=(200, 202))
         post = client.send("POST", server.url("/echo"), data={"query": "up == 1", "time": "5"})
     assert put.status == 202
     seen = json.loads(put.body)
@@ -687,9 +676,7 @@ def test_basic_auth_from_a_file_and_from_the_address(server: HostileServer, tmp_
 
 
 def test_headers_are_sent_and_repeated_names_joined(server: HostileServer) -> None:
-    with Client(
-        Transport(headers=(("X-Scope-OrgID", "a"), ("x-scope-orgid", "b"), ("Accept", "text/x")))
-    ) as client:
+    with Client(Transport(headers=(("X-Scope-OrgID", "a"), ("x-scope-orgid", "b"), ("Accept", "text/x")))) as client:
         client.get(server.url("/ok"), accept="text/plain")
     assert server.requests[0].headers["x-scope-orgid"] == "a, b"
     assert server.requests[0].headers["accept"] == "text/x"
@@ -708,9 +695,7 @@ def test_netrc_is_never_read(server: HostileServer, tmp_path: Path, monkeypatch:
     assert ["authorization" in asked.headers for asked in server.requests] == [True, False, False, False]
 
 
-def test_no_secret_in_any_word(
-    server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_secret_in_any_word(server: HostileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     pair = tmp_path.parent / "pair-of-this-test"
     pair.write_text("user:file-secret")

@@ -14,7 +14,8 @@ half, holds when what is known stays below.
 
 When it misleads: passes are not time, and a prefill pass as a rule takes longer than a decode pass: without timed
 passes a holding premise says less. With mixed chunking decode rides along in prefill passes and nothing freezes; no
-counter says so. A server that works one request at a time has many prefill passes and nobody to freeze: that stays a range.
+counter says so. A server that works one request at a time has many prefill passes and nobody to freeze: that stays a
+range.
 
 What to do: broken: the scheduling is the cause, not the KV pool, the queue or the hit rate. Look at a smaller prefill
 chunk, a guaranteed share of decode passes where the release has one, or prefill on other nodes. Mixed chunking is

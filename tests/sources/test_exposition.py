@@ -129,12 +129,9 @@ class TestRealPages:
         text = (PAGES / name).read_text()
         page = parse_page(text.encode())
         theirs = {
-            family.name.removesuffix("_total"): (family.type, family.documentation)
-            for family in read_classic(text)
+            family.name.removesuffix("_total"): (family.type, family.documentation) for family in read_classic(text)
         }
-        ours = {
-            family.removesuffix("_total"): (kind, page.helps[family]) for family, kind in page.kinds.items()
-        }
+        ours = {family.removesuffix("_total"): (kind, page.helps[family]) for family, kind in page.kinds.items()}
         assert ours == theirs
         assert set(page.kinds) == set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
 
@@ -239,9 +236,7 @@ class TestFormsOfALine:
             ("9" * 5000, math.inf),
         ],
     )
-    @pytest.mark.parametrize(
-        "line", ["x {}\n", 'x{{a="b"}} {}\n', "x  {}\n", 'x{{a="b"}} {} 123\n', "x\t{}\n"]
-    )
+    @pytest.mark.parametrize("line", ["x {}\n", 'x{{a="b"}} {}\n', "x  {}\n", 'x{{a="b"}} {} 123\n', "x\t{}\n"])
     def test_numbers(self, line: str, text: str, number: float) -> None:
         (sample,) = parse_page(line.format(text).encode()).samples
         assert repr(sample.value) == repr(number)
@@ -285,9 +280,7 @@ class TestFormsOfALine:
         assert {s.name for f in read_classic(body.decode()) for s in f.samples} == {"hits_total"}
 
     def test_what_is_said_about_families(self) -> None:
-        page = parse_page(
-            b'# TYPE x untyped\n# HELP x say \\"hi\\"  twice\n#  TYPE\ty\tsummary\n# HELP z\nx 1\n'
-        )
+        page = parse_page(b'# TYPE x untyped\n# HELP x say \\"hi\\"  twice\n#  TYPE\ty\tsummary\n# HELP z\nx 1\n')
         assert page.kinds == {"x": "unknown", "y": "summary"}
         assert page.helps == {"x": 'say \\"hi\\"  twice', "z": ""}
 
@@ -567,9 +560,7 @@ class TestReadBody:
 NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,8}", fullmatch=True)
 LABEL_NAMES = st.from_regex(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,5}", fullmatch=True)
 LABEL_VALUES = st.one_of(
-    st.sampled_from(
-        ["", "1", "1.0", "+Inf", "}", "{", '"', "\\", "\n", "\\n", ",", '",', '="', "} 1", " # {"]
-    ),
+    st.sampled_from(["", "1", "1.0", "+Inf", "}", "{", '"', "\\", "\n", "\\n", ",", '",', '="', "} 1", " # {"]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
 )
 NUMBERS = st.one_of(
@@ -596,9 +587,7 @@ def lines(draw: st.DrawFn) -> tuple[tuple[str, Labels], str, str]:
     elif pick.random() < 0.3:
         line = "{" + ", ".join([f'"{name}"', *escaped]) + "} " + number
     else:
-        inner = pick.choice([",", ", ", " ,"]).join(escaped) + pick.choice(
-            ["", " ", ","] if escaped else [""]
-        )
+        inner = pick.choice([",", ", ", " ,"]).join(escaped) + pick.choice(["", " ", ","] if escaped else [""])
         line = pick.choice(["", " "]) + name + "{" + inner + "}" + pick.choice([" ", "  ", "\t"]) + number
     if pick.random() < 0.2:
         line += " 1700000000000"
@@ -681,9 +670,7 @@ def is_refused_on_purpose(text: str) -> bool:
         words = re.split(r"\s#", tail)[0].split()
         if not brace and len(words) > 1:
             head, words = words[0], words[1:]
-        if not 1 <= len(words) <= 2 or not re.fullmatch(
-            r"([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*", head.lstrip(), re.A
-        ):
+        if not 1 <= len(words) <= 2 or not re.fullmatch(r"([a-zA-Z_:][a-zA-Z0-9_:]*)?\s*", head.lstrip(), re.A):
             return True
         if len(words) == 2 and words[1].startswith("#"):
             return True
@@ -698,9 +685,7 @@ def test_mutated_pages() -> None:
     pick = random.Random(20)
     seen = {"same": 0, "both refuse": 0, "we refuse": 0}
     for _ in range(6_000):
-        text = mutate(
-            "".join(pick.choice(pick.choice(stock)) + "\n" for _ in range(pick.randint(1, 6))), pick
-        )
+        text = mutate("".join(pick.choice(pick.choice(stock)) + "\n" for _ in range(pick.randint(1, 6))), pick)
         try:
             theirs: Values | None = read_with_library(text)
         except (ValueError, IndexError):
@@ -710,9 +695,7 @@ def test_mutated_pages() -> None:
         except PageError:
             ours = None
         if theirs is None and ours is not None:
-            assert re.search(r"^\s*#\S+\s+(TYPE|HELP)", text, re.MULTILINE), (
-                text
-            )  # see test_laxer_on_comments
+            assert re.search(r"^\s*#\S+\s+(TYPE|HELP)", text, re.MULTILINE), text  # see test_laxer_on_comments
         elif theirs is not None and ours is None:
             assert is_refused_on_purpose(text), text
             seen["we refuse"] += 1
