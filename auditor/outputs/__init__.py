@@ -17,7 +17,7 @@ from auditor.model import UsageError
 from auditor.outputs.text import RenderOptions
 
 HELPERS = {"text"}
-NO_FORM = frozenset((kind, name) for kind in ("boots", "step", "compare") for name in ("junit", "github"))
+NO_FORM = frozenset((kind, name) for kind in ("boots", "step") for name in ("junit", "github"))
 """Kinds of document that a format has no form for: no boot and no sum passes or fails."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from auditor.outputs.charts import Picture, picture
@@ -109,8 +109,10 @@ def draw_trend(axes: Axes, trend: Mapping[str, Any], p: Palette) -> None:
     if trend["unit"] == "ratio":
         axes.yaxis.set_major_formatter(lambda v, _: f"{v * 100:.3g} %")
     compact(axes)
-    if not isinstance(x[0], int) and len(x) > 1:
-        axes.set_xlim(x[0] - (x[-1] - x[0]) * 0.04, x[-1] + (x[-1] - x[0]) * 0.04)
+    if not isinstance(x[0], int):
+        # A single night stands in the middle of a few days; matplotlib would draw years around it.
+        room = (x[-1] - x[0]) * 0.04 if len(x) > 1 else timedelta(days=3)
+        axes.set_xlim(x[0] - room, x[-1] + room)
     date_axis(axes, not isinstance(x[0], int))
 
 

@@ -28,6 +28,7 @@ from auditor.outputs.charts import (
     split_picture,
     steps_picture,
 )
+from auditor.outputs.charts_compare import compare_picture
 from auditor.outputs.charts_step import step_picture
 from auditor.outputs.charts_time import course_picture, trend_picture
 from auditor.outputs.text import (
@@ -67,9 +68,11 @@ def render(document: Mapping[str, Any], options: RenderOptions) -> str:
 
 
 def _sections_page(document: Mapping[str, Any], options: RenderOptions) -> dict[str, Any]:
-    """Boots, a step, a comparison: headings, lines, tables, and the picture of a sweep."""
+    """Boots, a step, a comparison: headings, lines, tables, and the picture of a sweep or of the arms."""
     kind = document["kind"]
     drawn = step_picture(document, "step") if kind == "step" else None
+    if kind == "compare":
+        drawn = compare_picture(document, "compare")
     return {
         "title": f"Premise auditor: {kind}", "lines": [], "text": None, "notes": [], "gate": None, "subjects": [],
         "sections": sections_of(document, options), "drawn": [_shown(drawn)] if drawn else [],

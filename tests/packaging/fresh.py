@@ -1,7 +1,7 @@
 """``python -m tests.packaging.fresh``: the wheel and the sdist as a stranger gets them, from an empty folder.
 
-By hand, for it installs from a package registry: each into a fresh virtual environment by pip, the wheel by ``pipx run``
-and by ``uvx``. Every way must print the same demo.
+By hand, for it installs from a package registry: each into a fresh virtual environment by pip, the wheel by pipx run
+and by uvx. Every way must print the same demo.
 """
 
 from __future__ import annotations

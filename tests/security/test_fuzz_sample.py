@@ -12,6 +12,7 @@ from auditor.engine_logs import scan_log
 from auditor.entry import run
 from auditor.model import EvidenceError, dump_json
 from auditor.saved import window_from_json
+from auditor.sources.exposition import parse_page
 from tests.security.fuzz import READERS, fuzz, mutate
 from tests.security.seeds import SEEDS, reports, windows
 
@@ -125,3 +126,10 @@ def test_json_holds_no_character_that_turns_a_screen_round_and_reads_back_the_sa
     written = dump_json({"label": text})
     assert json.loads(written) == {"label": text}
     assert [c for c in written if ord(c) > 126] == ["é", "\U0001f600"]
+
+
+@pytest.mark.parametrize("stamp", ["9" * 400, "-" + "9" * 400])
+def test_a_timestamp_that_no_float_holds(stamp: str) -> None:
+    """prometheus-client divides it and fails with another error than for what is no number."""
+    with pytest.raises(EvidenceError, match="Line 1 is not of a metrics page"):
+        parse_page(f'{{"x"}} 1 {stamp}\n'.encode())
