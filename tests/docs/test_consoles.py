@@ -20,7 +20,8 @@ def test_the_pages_that_must_show_runs_do() -> None:
     names = {page.name for page in with_blocks()}
     assert {"README.md", "story.md"} <= names
     commands = " ".join(step.command for step in read_steps(ROOT / "README.md"))
-    for use in ("auditor demo", "auditor audit", "auditor nightly", "auditor gate"):
+    assert "docs/pictures/demo.svg" in (ROOT / "README.md").read_text(encoding="utf-8")  # auditor demo, drawn
+    for use in ("auditor audit", "auditor nightly", "auditor gate"):
         assert use in commands
 
 

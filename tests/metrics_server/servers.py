@@ -101,17 +101,16 @@ def prometheus(store: Store | Path, *flags: str) -> Iterator[str]:
         backfill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=768h"]
         subprocess.run([*backfill, str(text), place / "data"], check=True, capture_output=True)
         (place / "prometheus.yml").write_text("global: {}\n")
-        port = free_port()
         command = [
             "prometheus",
             f"--config.file={place / 'prometheus.yml'}",
             f"--storage.tsdb.path={place / 'data'}",
             "--storage.tsdb.retention.time=100y",
-            f"--web.listen-address=127.0.0.1:{port}",
+            "--web.listen-address=127.0.0.1:PORT",
             "--log.level=error",
             *flags,
         ]
-        with _running(command, f"http://127.0.0.1:{port}", "/-/ready", place / "log") as address:
+        with _running(command, "/-/ready", place / "log") as address:
             yield address
 
 
@@ -121,17 +120,16 @@ def victoria_metrics(store: Store | Path, *flags: str) -> Iterator[str]:
     require_programs()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        port = free_port()
         command = [
             "victoria-metrics",
             f"-storageDataPath={place / 'data'}",
-            f"-httpListenAddr=127.0.0.1:{port}",
+            "-httpListenAddr=127.0.0.1:PORT",
             "-retentionPeriod=100y",
             "-loggerLevel=ERROR",
             "-search.disableCache",
             *flags,
         ]
-        with _running(command, f"http://127.0.0.1:{port}", "/health", place / "log") as address:
+        with _running(command, "/health", place / "log") as address:
             text = store
             if isinstance(store, Store):
                 text = place / "samples.txt"
@@ -145,20 +143,37 @@ def victoria_metrics(store: Store | Path, *flags: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], address: str, ready: str, log: Path) -> Iterator[str]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+def _running(command: list[str], ready: str, log: Path) -> Iterator[str]:
+    """Start a server on a free port (``PORT`` in the command); another one where somebody was quicker."""
+    for attempt in range(5):
+        port = free_port()
+        address = f"http://127.0.0.1:{port}"
+        with log.open("wb") as output:
+            arguments = [part.replace("PORT", str(port)) for part in command]
+            process = subprocess.Popen(arguments, stdout=output, stderr=output)
         try:
             _wait_until(f"{address}{ready}", process, log)
-            PIDS[address] = process.pid
-            yield address
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        except RuntimeError:
+            gone = process.poll() is not None
+            _end(process)
+            if gone and attempt < 4:
+                continue
+            raise
+        break
+    try:
+        PIDS[address] = process.pid
+        yield address
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait_until(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
