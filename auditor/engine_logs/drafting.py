@@ -12,36 +12,36 @@ from auditor.engine_logs.refusals import Refusal
 from auditor.engine_logs.settings import SettingsReader
 
 _POOL = re.compile(r"(?:\w+) KV cache size: (?P<tokens>[\d,]+) tokens")
-_CONCURRENCY = re.compile(r"Maximum concurrency for (?P<context>[\d,]+) tokens per request: (?P<times>[\d.]+)x")
+_CONCURRENCY = re.compile(r"Maximum concurrency for (?P<context>[\d,]+) tokens per request: (?P<times>\d+(?:\.\d+)?)x")
 _BLOCKS = re.compile(r"# (?P<device>\w+) blocks: (?P<blocks>\d+)")
 _BLOCK_COUNT = re.compile(r"(?:after num_gpu_blocks is: |with num_gpu_blocks_override=)(?P<blocks>\d+)")
-_AVAILABLE = re.compile(r"Available KV cache memory: (?P<gib>-?[\d.]+) ?GiB")
-_CPU = re.compile(r"(?P<how>Auto|Explicitly) set \((?P<gib>[\d.]+)/(?P<total>[\d.]+)\) GiB for KV cache")
-_RESERVED = re.compile(r"reserved (?P<gib>[\d.]+) GiB memory for KV Cache as specified")
+_AVAILABLE = re.compile(r"Available KV cache memory: (?P<gib>-?\d+(?:\.\d+)?) ?GiB")
+_CPU = re.compile(r"(?P<how>Auto|Explicitly) set \((?P<gib>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?)\) GiB for KV cache")
+_RESERVED = re.compile(r"reserved (?P<gib>\d+(?:\.\d+)?) GiB memory for KV Cache as specified")
 _RESULTS = re.compile(
-    r"Memory profiling results: total_gpu_memory=(?P<total>[\d.]+)GiB.*?peak_torch_memory=(?P<peak>[\d.]+)GiB"
-    r".*?non_torch_memory=(?P<other>-?[\d.]+)GiB kv_cache_size=(?P<gib>-?[\d.]+)GiB"
-    r"(?: gpu_memory_utilization=(?P<share>[\d.]+))?"
+    r"Memory profiling results: total_gpu_memory=(?P<total>\d+(?:\.\d+)?)GiB.*?peak_torch_memory=(?P<peak>\d+(?:\.\d+)?)GiB"
+    r".*?non_torch_memory=(?P<other>-?\d+(?:\.\d+)?)GiB kv_cache_size=(?P<gib>-?\d+(?:\.\d+)?)GiB"
+    r"(?: gpu_memory_utilization=(?P<share>\d+(?:\.\d+)?))?"
 )
-_PEAK_ALONE = re.compile(r"peak_torch_memory=(?P<peak>[\d.]+)GiB")
-_TOTAL = re.compile(r"total_gpu_memory \((?P<total>[\d.]+)GiB\) x gpu_memory_utilization \((?P<share>[\d.]+)\)")
+_PEAK_ALONE = re.compile(r"peak_torch_memory=(?P<peak>\d+(?:\.\d+)?)GiB")
+_TOTAL = re.compile(r"total_gpu_memory \((?P<total>\d+(?:\.\d+)?)GiB\) x gpu_memory_utilization \((?P<share>\d+(?:\.\d+)?)\)")
 _PARTS = re.compile(
-    r"model weights take (?P<weights>[\d.]+)GiB; ?non_torch_memory takes (?P<other>-?[\d.]+)GiB; ?PyTorch "
+    r"model weights take (?P<weights>\d+(?:\.\d+)?)GiB; ?non_torch_memory takes (?P<other>-?\d+(?:\.\d+)?)GiB; ?PyTorch "
     r"activation"
-    r" peak memory takes (?P<peak>[\d.]+)GiB; ?the rest of the memory reserved for KV Cache is "
-    r"(?P<gib>-?[\d.]+)GiB"
+    r" peak memory takes (?P<peak>\d+(?:\.\d+)?)GiB; ?the rest of the memory reserved for KV Cache is "
+    r"(?P<gib>-?\d+(?:\.\d+)?)GiB"
 )
 _ACTUAL = re.compile(
-    r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup\. Desired GPU memory utilization is "
-    r"\((?P<share>[\d.]+), .*"
-    r"Actual usage is (?P<weights>[\d.]+) GiB for weight, (?P<peak>[\d.]+) GiB for peak activation, "
-    r"(?P<other>-?[\d.]+) GiB for non-torch memory"
+    r"\((?P<free>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?) GiB\) on startup\. Desired GPU memory utilization is "
+    r"\((?P<share>\d+(?:\.\d+)?), .*"
+    r"Actual usage is (?P<weights>\d+(?:\.\d+)?) GiB for weight, (?P<peak>\d+(?:\.\d+)?) GiB for peak activation, "
+    r"(?P<other>-?\d+(?:\.\d+)?) GiB for non-torch memory"
 )
 _SGLANG_TOKENS = re.compile(r"max_total_num_tokens=(?P<tokens>\d+), (?:chunked|max_prefill)")
 _SGLANG_SIZE = re.compile(
-    r"KV Cache is allocated\..*?#tokens: (?P<tokens>\d+), (?:K size: (?P<k>[\d.]+) GB, V size: "
-    r"(?P<v>[\d.]+) GB"
-    r"|KV size: (?P<kv>[\d.]+) GB)"
+    r"KV Cache is allocated\..*?#tokens: (?P<tokens>\d+), (?:K size: (?P<k>\d+(?:\.\d+)?) GB, V size: "
+    r"(?P<v>\d+(?:\.\d+)?) GB"
+    r"|KV size: (?P<kv>\d+(?:\.\d+)?) GB)"
 )
 _UP = re.compile(r"init engine \(|Application startup complete|fired up and ready to roll")
 _USUAL_BLOCKS = (16, 8, 32, 64, 128, 1, 256)

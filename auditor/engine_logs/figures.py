@@ -61,7 +61,7 @@ class RunningRecord:
 _VLLM = re.compile(r"(?:Engine (?P<engine>\d+): |(?P<all>\d+ Engines Aggregated: ))?Avg prompt throughput: ")
 _SGLANG = re.compile(r"(?P<kind>Prefill|Decode) batch(?: ?\[\d+\])?[.,:] ")
 _PAIR = re.compile(r"([#\w][\w #/()-]*?): (-?[\d.]+|nan)(?![\w.])")
-_HIT_LINE = re.compile(r"Prefix cache hit rate: GPU: (?P<gpu>-?[\d.]+)%")
+_HIT_LINE = re.compile(r"Prefix cache hit rate: GPU: (?P<gpu>-?\d+(?:\.\d+)?)%")
 _SWAPS = re.compile(r"total_num_cumulative_preemption=(\d+)")
 _RETRACTED = re.compile(r"Retract requests\..*?#retracted_reqs: (\d+)|Retract requests\.")
 

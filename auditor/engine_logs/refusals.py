@@ -61,8 +61,8 @@ class Refusal:
 
 _TOO_SMALL = re.compile(
     r"To serve at least one request with the models?'s max seq len \((?P<context>\d+)\),? "
-    r"\(?(?P<needed>[\d.]+) ?GiB KV cache is needed, which is larger than the available KV cache memory "
-    r"\((?P<available>[\d.]+) ?GiB\)"
+    r"\(?(?P<needed>\d+(?:\.\d+)?) ?GiB KV cache is needed, which is larger than the available KV cache memory "
+    r"\((?P<available>\d+(?:\.\d+)?) ?GiB\)"
 )
 _ESTIMATE = re.compile(r"estimated maximum model length is (?P<length>\d+)")
 _TOO_FEW_TOKENS = re.compile(
@@ -72,12 +72,12 @@ _TOO_FEW_TOKENS = re.compile(
 _NO_MEMORY = re.compile(r"No available memory for the cache blocks")
 _OVER_MODEL = re.compile(
     r"User-specified max_model_len \((?P<context>\d+)\) is greater than the derived max_model_len "
-    r"\((?:max_position_embeddings=)?(?P<derived>[\d.]+)"
+    r"\((?:max_position_embeddings=)?(?P<derived>\d+(?:\.\d+)?)"
 )
 _TAKEN = re.compile(
-    r"Free memory on device[^(]*\((?P<free>[\d.]+)/(?P<total>[\d.]+) ?GiB\) on startup is less than desired "
+    r"Free memory on device[^(]*\((?P<free>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?) ?GiB\) on startup is less than desired "
     r"GPU "
-    r"memory utilization \((?P<share>[\d.]+), (?P<wanted>[\d.]+) ?GiB\)"
+    r"memory utilization \((?P<share>\d+(?:\.\d+)?), (?P<wanted>\d+(?:\.\d+)?) ?GiB\)"
 )
 _THRESHOLD = re.compile(
     r"long_prefill_token_threshold \((?P<threshold>\d+)\) cannot be greater than the max_model_len "

@@ -24,7 +24,7 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "padding_layers",
-        r"Add (?P<layers>\d+) padding layers, may waste at most (?P<share>[\d.]+)%",
+        r"Add (?P<layers>\d+) padding layers, may waste at most (?P<share>\d+(?:\.\d+)?)%",
         "up to {share} % of the KV memory is padding ({layers} layers): tokens and GiB do not move together",
     ),
     (
@@ -34,7 +34,7 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "pool_by_hand",
-        r"reserved (?P<gib>[\d.]+) GiB memory for KV Cache as specified by kv_cache_memory_bytes",
+        r"reserved (?P<gib>\d+(?:\.\d+)?) GiB memory for KV Cache as specified by kv_cache_memory_bytes",
         "the pool was set by hand to {gib} GiB and memory profiling was skipped: settings do not move this pool",
     ),
     (
@@ -56,7 +56,7 @@ _REMARKS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "cuda_graph_memory",
-        r"equivalent to --gpu-memory-utilization=(?P<share>[\d.]+) without CUDA graph memory profiling",
+        r"equivalent to --gpu-memory-utilization=(?P<share>\d+(?:\.\d+)?) without CUDA graph memory profiling",
         "CUDA graph memory is part of the profiled share here; compared with older releases the fraction acts "
         "like {share}",
     ),

@@ -50,7 +50,7 @@ _FAMILY_SUFFIXES = ("_total", "_created", "_bucket", "_count", "_sum", "_gcount"
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _PAIR = re.compile(rb'(?!__)([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)')
 _NUMBER = re.compile(
-    rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|NaN|[+-]Inf)(?: -?[0-9]+(?:\.[0-9]+)?)?\r?\n?"
+    rb"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|NaN|[+-]Inf)(?: -?[0-9]++(?:\.[0-9]++)?)?\r?\n?"
 )
 _METADATA = re.compile(rb'#\s+(HELP|TYPE)(?:\s+(?:"((?:[^"\\]|\\.)++)"|(\S+)))?(?:\s+(.*))?', re.DOTALL)
 _ODD_LINE = re.compile(

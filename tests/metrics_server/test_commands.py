@@ -144,3 +144,31 @@ def test_a_tenant_header_is_given_on_the_command_line() -> None:
     assert done.returncode == 0, done.stderr
     assert {a.headers.get("X-Scope-OrgID") for a in script.asked} == {"team-llm"}
     assert "team-llm" not in done.stdout + done.stderr
+
+
+@pytest.mark.live
+def test_the_gate_judges_a_range(url: str, tmp_path: Path) -> None:
+    """The replicas answer every request to its end, so no answer is cut; a wrong bound on the same reading breaks."""
+    where = ["--prometheus", url, "--window", "2h", "--end", str(END), "--as", "json"]
+    for limit, code in (("at_most: 100%", 0), ("at_least: 101", 1)):
+        reading = "length_share" if code == 0 else "preemptions"
+        premises = tmp_path / "premises.yaml"
+        premises.write_text(f"premises:\n  - reading: {reading}\n    {limit}\n", encoding="utf-8")
+        done = auditor("gate", *where, "--premises", str(premises))
+        assert done.returncode == code, done.stderr
+        (premise,) = json.loads(done.stdout)["gate"]["premises"]
+        assert premise["line"] == 2
+
+
+@pytest.mark.live
+def test_a_night_of_a_server_is_kept(url: str, tmp_path: Path) -> None:
+    store, out = tmp_path / "audits.db", tmp_path / "out"
+    where = ["--prometheus", url, "--window", "2h", "--end", str(END)]
+    done = auditor("nightly", *where, "--store", str(store), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((out / "latest.json").read_text(encoding="utf-8"))
+    assert report["subjects"][0]["readings"]["finished_requests"]["value"] == pytest.approx(2880)
+    assert len(report["subjects"][0]["course"]["times"]) > 2
+    listed = auditor("history", "list", "--store", str(store))
+    assert listed.returncode == 0
+    assert "range" in listed.stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,23 @@ def test_json_holds_no_character_that_turns_a_screen_round_and_reads_back_the_sa
     written = dump_json({"label": text})
     assert json.loads(written) == {"label": text}
     assert [c for c in written if ord(c) > 126] == ["é", "\U0001f600"]
+
+
+@pytest.mark.parametrize("number", ["9" * 200_000 + "x", "." * 200_000, "9." * 100_000, "1e" + "9" * 200_000 + "x"])
+def test_a_number_that_never_ends_takes_no_time(number: str) -> None:
+    """The pattern of a number once tried every way to part a run of digits: minutes for one line."""
+    begun = time.process_time()
+    with pytest.raises(EvidenceError):
+        parse_page(f"vllm:num_requests_running {number}\n".encode())
+    assert time.process_time() - begun < 2.0
+
+
+@pytest.mark.parametrize("figure", ["9.................8", ".", "1.2.3", "9." * 5000])
+def test_a_log_with_a_figure_of_many_points(figure: str, tmp_path: Path) -> None:
+    for seed in SEEDS["log"]()[:15]:
+        text = re.sub(rb"\d+\.\d+(?= ?Gi?B)", figure.encode(), seed)
+        (tmp_path / "engine.log").write_bytes(text)
+        assert scan_log(tmp_path / "engine.log").lines
 
 
 @pytest.mark.parametrize("stamp", ["9" * 400, "-" + "9" * 400])
