@@ -7,6 +7,7 @@ text is cut at its top level by a small scanner, and each value is read as a lit
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -84,6 +85,8 @@ def _literal(text: str) -> Value:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+    if isinstance(value, float) and not math.isfinite(value):
+        return text  # 1e999
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return text

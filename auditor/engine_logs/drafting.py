@@ -19,14 +19,18 @@ _AVAILABLE = re.compile(r"Available KV cache memory: (?P<gib>-?\d+(?:\.\d+)?) ?G
 _CPU = re.compile(r"(?P<how>Auto|Explicitly) set \((?P<gib>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?)\) GiB for KV cache")
 _RESERVED = re.compile(r"reserved (?P<gib>\d+(?:\.\d+)?) GiB memory for KV Cache as specified")
 _RESULTS = re.compile(
-    r"Memory profiling results: total_gpu_memory=(?P<total>\d+(?:\.\d+)?)GiB.*?peak_torch_memory=(?P<peak>\d+(?:\.\d+)?)GiB"
+    r"Memory profiling results: total_gpu_memory=(?P<total>\d+(?:\.\d+)?)GiB.*?"
+    r"peak_torch_memory=(?P<peak>\d+(?:\.\d+)?)GiB"
     r".*?non_torch_memory=(?P<other>-?\d+(?:\.\d+)?)GiB kv_cache_size=(?P<gib>-?\d+(?:\.\d+)?)GiB"
     r"(?: gpu_memory_utilization=(?P<share>\d+(?:\.\d+)?))?"
 )
 _PEAK_ALONE = re.compile(r"peak_torch_memory=(?P<peak>\d+(?:\.\d+)?)GiB")
-_TOTAL = re.compile(r"total_gpu_memory \((?P<total>\d+(?:\.\d+)?)GiB\) x gpu_memory_utilization \((?P<share>\d+(?:\.\d+)?)\)")
+_TOTAL = re.compile(
+    r"total_gpu_memory \((?P<total>\d+(?:\.\d+)?)GiB\) x gpu_memory_utilization \((?P<share>\d+(?:\.\d+)?)\)"
+)
 _PARTS = re.compile(
-    r"model weights take (?P<weights>\d+(?:\.\d+)?)GiB; ?non_torch_memory takes (?P<other>-?\d+(?:\.\d+)?)GiB; ?PyTorch "
+    r"model weights take (?P<weights>\d+(?:\.\d+)?)GiB; ?non_torch_memory takes (?P<other>-?\d+(?:\.\d+)?)GiB; ?"
+    r"PyTorch "
     r"activation"
     r" peak memory takes (?P<peak>\d+(?:\.\d+)?)GiB; ?the rest of the memory reserved for KV Cache is "
     r"(?P<gib>-?\d+(?:\.\d+)?)GiB"
@@ -145,7 +149,7 @@ class Draft:
         if len(self._pools) == 1 and "hybrid_block" not in self._remarks:
             tokens = next(iter(self._pools.values()))
             return tokens // self._blocks if tokens % self._blocks == 0 else None
-        if self._concurrency:
+        if self._concurrency and self._concurrency[0] > 0:
             context, times = self._concurrency
             fits = [b for b in _USUAL_BLOCKS if abs(self._blocks * b / context - times) <= 0.0051]
             return fits[0] if len(fits) == 1 else None

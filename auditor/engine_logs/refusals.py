@@ -75,8 +75,8 @@ _OVER_MODEL = re.compile(
     r"\((?:max_position_embeddings=)?(?P<derived>\d+(?:\.\d+)?)"
 )
 _TAKEN = re.compile(
-    r"Free memory on device[^(]*\((?P<free>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?) ?GiB\) on startup is less than desired "
-    r"GPU "
+    r"Free memory on device[^(]*\((?P<free>\d+(?:\.\d+)?)/(?P<total>\d+(?:\.\d+)?) ?GiB\) on startup is "
+    r"less than desired GPU "
     r"memory utilization \((?P<share>\d+(?:\.\d+)?), (?P<wanted>\d+(?:\.\d+)?) ?GiB\)"
 )
 _THRESHOLD = re.compile(

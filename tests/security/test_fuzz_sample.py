@@ -152,3 +152,13 @@ def test_a_timestamp_that_no_float_holds(stamp: str) -> None:
     """prometheus-client divides it and fails with another error than for what is no number."""
     with pytest.raises(EvidenceError, match="Line 1 is not of a metrics page"):
         parse_page(f'{{"x"}} 1 {stamp}\n'.encode())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"'max_model_len': 768000", b"'max_model_len': 1e999"), (b"768,000 tokens per", b"0 tokens per")]
+)
+def test_a_log_with_an_infinite_or_empty_context(old: bytes, new: bytes, tmp_path: Path) -> None:
+    seed = SEEDS["log"]()[0]
+    assert old in seed
+    (tmp_path / "engine.log").write_bytes(seed.replace(old, new))
+    assert run(["boots", str(tmp_path / "engine.log"), "--predict", "budget=12288"]) == 0
