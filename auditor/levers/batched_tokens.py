@@ -38,7 +38,7 @@ ALONE_COST = (
     "prefill runs alone and freezes every stream: a prefill-decode interval or mixed chunking touches that, "
     "and mixed chunking is reported to do nothing together with speculation"
 )
-TOUCHES = ("prefill time", "every gap that shares its step with prefill", "KV pool size at boot")
+TOUCHES = ("prefill_seconds", "decode_seconds", "ttft_seconds", "itl_seconds", "kv_pool_tokens")
 SETTLES = "an A/B of two budgets on the same requests, both directions, watching ttft and gaps"
 
 

@@ -21,6 +21,7 @@ COSTS = (
     "longer: must fit the pool at boot, or the engine refuses to start",
 )
 NEEDS = ("kv_usage_peak", "preemptions_per_request")
+TOUCHES = ("max_model_len", "kv_pool_tokens", "kv_max_concurrency")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -28,16 +29,18 @@ def lever(readings: Readings, options: Options) -> Lever:
     if readings.has_flag("kv_bound"):
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary="the KV pool limits, but a shorter context does not reliably free it",
             costs=COSTS,
             needs=NEEDS,
-            settles="two boots, pools in tokens (auditor plan), before any load test",
+            settles="two boots, pools in tokens (auditor boots), before any load test",
             reason="what KV pressure costs in time is on no page",
         )
     if peak is None:
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary="how full the KV pool got is on no page",
             costs=COSTS,
@@ -48,6 +51,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if peak >= 0.95:
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary=f"the KV pool was {peak:.0%} full, and nothing waited or was preempted",
             costs=COSTS,
@@ -57,6 +61,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         )
     return build(
         ID,
+        touches=TOUCHES,
         verdict="not_worth_a_test",
         summary=f"KV pool {peak:.0%} full at most",
         ceiling=exact(1.0, 1.0),

@@ -15,6 +15,7 @@ from auditor.model import Lever, Options, Readings
 ID = "kv-memory"
 COSTS = ("less memory for activation peaks", "a KV cache in fewer bits can change answers")
 NEEDS = ("kv_bound",)
+TOUCHES = ("preemptions", "waiting_requests", "kv_pool_tokens", "prefix_hit_share")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -22,9 +23,9 @@ def lever(readings: Readings, options: Options) -> Lever:
         fact = readings.facts.get("kv_bound") or "the KV pool limits"
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary=f"{fact}: first of the memory levers to try",
-            touches=("preemptions", "waiting requests", "evicted prefixes"),
             costs=COSTS,
             needs=NEEDS,
             settles="one boot with a larger pool and the same load: preemptions and waiting must fall",
@@ -34,6 +35,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if peak is None or peak >= 0.95:
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary="how full the KV pool got is on no page"
             if peak is None
@@ -45,6 +47,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         )
     return build(
         ID,
+        touches=TOUCHES,
         verdict="not_worth_a_test",
         summary=f"KV pool {peak:.0%} full at most"
         + ("" if readings.value("preemptions") is None else ", nothing preempted for want of it"),

@@ -32,6 +32,7 @@ COSTS = (
     "long prompts take more steps, so their first token comes later",
     "a threshold above the context is refused at boot",
 )
+TOUCHES = ("prefill_seconds", "decode_seconds", "itl_seconds")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -54,10 +55,10 @@ def lever(readings: Readings, options: Options) -> Lever:
         text += f"; {prefill_words(ceiling, readings)}"
     return build(
         ID,
+        touches=TOUCHES,
         verdict=word,
         summary=text,
         ceiling=ceiling,
-        touches=("steps that hold long prompts", "gaps of everybody in those steps"),
         costs=COSTS,
         needs=PREFILL_NEEDS,
         settles="an A/B with a threshold of a quarter of the budget, watching gaps and the ttft of long prompts"

@@ -17,6 +17,7 @@ from auditor.model import Lever, Options, Readings
 ID = "output-tokens"
 COSTS = ("a lower max_tokens cuts answers", "switching reasoning off changes them")
 NEEDS = ("decode_share", "length_share")
+TOUCHES = ("decode_seconds", "generation_tokens", "running_requests")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -27,6 +28,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if share is None or (share.value is None and (low is None or high is None)):
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary="the page does not say what share of time decode takes",
             costs=COSTS,
@@ -48,10 +50,10 @@ def lever(readings: Readings, options: Options) -> Lever:
     )
     return build(
         ID,
+        touches=TOUCHES,
         verdict=decide((1.0, None), options),
         summary=text,
         ceiling=exact(1.0, None, "shorter answers also thin out the batch: no limit on this page"),
-        touches=("decode time", "batch size"),
         costs=COSTS,
         needs=NEEDS,
         settles="the same requests with reasoning off",

@@ -24,6 +24,7 @@ from auditor.levers.ceilings import (
 from auditor.model import Lever, Options, Readings
 
 ID = "prefill-decode-split"
+TOUCHES = ("prefill_seconds", "decode_seconds", "itl_seconds")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -33,12 +34,12 @@ def lever(readings: Readings, options: Options) -> Lever:
     word = decide(ceiling.at_99, options)
     return build(
         ID,
+        touches=TOUCHES,
         verdict=word,
         summary=none_gains(ceiling)
         if word == "not_worth_a_test"
         else f"gains less than free prefill and needs more accelerators; {prefill_words(ceiling, readings)}",
         ceiling=ceiling,
-        touches=("gaps that share steps with prefill", "prefill time"),
         costs=("a second set of accelerators", "a KV transfer for every prompt"),
         needs=PREFILL_NEEDS,
         settles="the cheaper prefill levers first; then a trial pair on a copy of the traffic"

@@ -27,6 +27,7 @@ from auditor.model import Lever, Options, Readings
 
 ID = "prefix-caching"
 COSTS = ("memory is shared with running requests: cached blocks are evicted first",)
+TOUCHES = ("computed_prompt_tokens", "prefill_seconds", "decode_seconds")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -38,6 +39,7 @@ def lever(readings: Readings, options: Options) -> Lever:
         block = readings.value("block_size_tokens")
         return build(
             ID,
+            touches=TOUCHES,
             verdict="not_worth_a_test",
             summary="every prompt is shorter than one block" + ("" if block is None else f" of {block:g} tokens"),
             ceiling=exact(1.0, 1.0),
@@ -48,12 +50,12 @@ def lever(readings: Readings, options: Options) -> Lever:
     word = decide(ceiling.at_99, options)
     return build(
         ID,
+        touches=TOUCHES,
         verdict=word,
         summary=f"{none_gains(ceiling)}; {_action(readings)}"
         if word == "not_worth_a_test"
         else f"{_action(readings)}; {prefill_words(ceiling, readings)}",
         ceiling=ceiling,
-        touches=("computed prompt tokens", "gaps that share steps with prefill"),
         costs=COSTS,
         needs=(*PREFILL_NEEDS, "prefix_hit_share"),
         settles=_settles(readings) if word == "worth_a_test" else what_bounds(readings, ceiling),

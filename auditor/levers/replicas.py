@@ -17,6 +17,7 @@ COSTS = ("accelerators", "prefixes are split over copies: the hit share can fall
 NEEDS = ("queue_share", "running_requests")
 ALONE = 1.0
 UNEVEN = 1.2
+TOUCHES = ("queue_seconds", "running_requests", "decode_seconds")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -26,6 +27,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if isinstance(most, int | float) and 0 < most <= ALONE and waits is not None and waits < 0.01:
         return build(
             ID,
+            touches=TOUCHES,
             verdict="not_worth_a_test",
             summary=f"at most {most:g} request ran at once and none waited: a copy would idle",
             ceiling=exact(1.0, 1.0),
@@ -42,9 +44,9 @@ def lever(readings: Readings, options: Options) -> Lever:
         notes.append("what a smaller batch gains is on no single page")
     return build(
         ID,
+        touches=TOUCHES,
         verdict="undecided",
         summary="; ".join(notes),
-        touches=("queue time", "batch size", "steps shared with prefill"),
         costs=COSTS,
         needs=NEEDS,
         settles="half the traffic for ten minutes, then auditor compare",

@@ -16,6 +16,7 @@ from auditor.model import Lever, Options, Readings
 ID = "seats"
 COSTS = ("more: longer gaps and more KV; fewer: longer queue",)
 NEEDS = ("queue_share", "kv_bound")
+TOUCHES = ("queue_seconds", "running_requests")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -23,6 +24,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if readings.has_flag("kv_bound"):
         return build(
             ID,
+            touches=TOUCHES,
             verdict="not_worth_a_test",
             summary="the KV pool limits: more seats mean more preemptions; fewer may even help",
             ceiling=exact(1.0, 1.0),
@@ -32,6 +34,7 @@ def lever(readings: Readings, options: Options) -> Lever:
     if queue is None or queue.value is None:
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary="the page does not say how long requests wait for a seat",
             costs=COSTS,
@@ -49,10 +52,10 @@ def lever(readings: Readings, options: Options) -> Lever:
         text = f"waiting is {queue.value:.1%} of queue + service; more seats shorten that and make gaps longer"
     return build(
         ID,
+        touches=TOUCHES,
         verdict=word,
         summary=text,
         ceiling=ceiling,
-        touches=("queue time",),
         costs=COSTS,
         needs=NEEDS,
         settles="" if word == "not_worth_a_test" else "an A/B at twice the seats",

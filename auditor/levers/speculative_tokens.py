@@ -18,6 +18,7 @@ ID = "speculative-tokens"
 COSTS = ("every drafted token takes a place in the step", "rejected drafts cost more the larger the batch")
 NEEDS = ("tokens_per_draft_step", "kept_share_of_verified")
 PAYS = 1.5
+TOUCHES = ("decode_seconds", "tokens_per_output_event")
 
 
 def lever(readings: Readings, options: Options) -> Lever:
@@ -36,6 +37,7 @@ def lever(readings: Readings, options: Options) -> Lever:
             text = "no line shows what a drafter gains" if drafts != 0 else "no drafter runs, by the boot log"
         return build(
             ID,
+            touches=TOUCHES,
             verdict="undecided",
             summary=f"{text}{with_batch}; what it would gain depends on acceptance and batch size",
             costs=COSTS,
@@ -49,9 +51,9 @@ def lever(readings: Readings, options: Options) -> Lever:
     text += "; below 1.5, try fewer or none" if tokens < PAYS else "; whether that pays depends on the batch size"
     return build(
         ID,
+        touches=TOUCHES,
         verdict="undecided",
         summary=text,
-        touches=("steps per answer", "tokens per step"),
         costs=COSTS,
         needs=NEEDS,
         settles="an A/B with fewer draft tokens and with none",

@@ -63,6 +63,13 @@ def test_it_rests_on_readings_and_flags_that_exist(name: str, lever: LeverFuncti
 
 
 @each
+def test_what_it_touches_are_readings(name: str, lever: LeverFunction) -> None:
+    for found in _found(lever):
+        assert set(found.touches) <= set(READINGS), found.touches
+        assert found.touches or found.verdict == "not_applicable"
+
+
+@each
 def test_ranges_are_ranges_and_missing_ends_have_a_reason(name: str, lever: LeverFunction) -> None:
     for found in _found(lever):
         assert found.summary
