@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 import pytest
+
+# A job in the background of a script has interrupts ignored, and its children inherit that: Ctrl-C could not be tested.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FOREIGN = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC", "NO_COLOR", "COLUMNS")
 
