@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from auditor.measures.histogram import middle_squares, upper_squares
+from auditor.measures.histogram import filled_buckets, middle_squares, upper_squares
 from auditor.model import Histogram
 from auditor.quantiles import student_quantile
 
@@ -122,5 +122,8 @@ def mean_interval(h: Histogram, requests: float | None = None) -> Interval | Non
     if mean <= 0 or squares <= 0:
         return None
     t = student_975(min(n, h.sum**2 / squares) - 1) or T_ONE
-    half = t * math.sqrt(max(0.0, squares / h.count - mean**2) / n) / mean
-    return mean * math.exp(-half), mean * math.exp(min(half, 700.0))
+    half = min(t * math.sqrt(max(0.0, squares / h.count - mean**2) / n) / mean, 700.0)
+    filled = filled_buckets(h)
+    # Buckets wider than their content would give limits of a hundred digits; a mean stays where observations were.
+    low, high = max(mean * math.exp(-half), filled[0].low), min(mean * math.exp(half), filled[-1].high)
+    return min(low, mean), max(high, mean)
