@@ -104,6 +104,10 @@ def token_share(share: float, lengths: Histogram) -> Interval | None:
     return wilson(share * n, n)
 
 
+WIDEST = 14.0
+"""A factor of a million: below that a lower limit says nothing."""
+
+
 def mean_interval(h: Histogram, requests: float | None = None) -> Interval | None:
     """Interval of a mean from its histogram: mean x exp(+- t sd / (sqrt(n) mean)), symmetric on the log scale.
 
@@ -125,5 +129,6 @@ def mean_interval(h: Histogram, requests: float | None = None) -> Interval | Non
     half = min(t * math.sqrt(max(0.0, squares / h.count - mean**2) / n) / mean, 700.0)
     filled = filled_buckets(h)
     # Buckets wider than their content would give limits of a hundred digits; a mean stays where observations were.
-    low, high = max(mean * math.exp(-half), filled[0].low), min(mean * math.exp(half), filled[-1].high)
+    least = mean * math.exp(-half) if half < WIDEST else 0.0
+    low, high = max(least, filled[0].low), min(mean * math.exp(half), filled[-1].high)
     return min(low, mean), max(high, mean)
