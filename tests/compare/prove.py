@@ -23,7 +23,7 @@ from auditor.model import Options
 from auditor.pipeline import build_subjects, read_subject
 from tests.simulator import random_setting, simulate, snapshots
 from tests.simulator.auditing import window_of
-from tests.simulator.cost import CostLaw
+from tests.simulator.cost import Slowed
 from tests.simulator.settings import VllmSetting
 from tests.simulator.workload import Lengths, Workload, make_workload
 
@@ -33,21 +33,6 @@ OPTIONS = Options()
 SLOWER = 1.10
 MOST = 30
 """Repeats beyond which a plan is not followed up here."""
-
-
-@dataclass(frozen=True)
-class Slowed:
-    """Another machine: every step takes ``factor`` times as long."""
-
-    law: CostLaw
-    factor: float
-    name: str = "slowed"
-
-    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
-        return self.factor * self.law.step_seconds(streams, decode_tokens, context, prefill_tokens, pairs)
-
-    def run_seconds(self, streams: int, context: Any) -> Any:
-        return self.factor * self.law.run_seconds(streams, context)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from auditor.model import Options, Report
 from auditor.pipeline import audit_window, build_subjects
 from tests.simulator import random_setting, simulate, snapshots, true_values
 from tests.simulator.auditing import window_of
-from tests.simulator.cost import CostLaw, Floats, Ints
+from tests.simulator.cost import Slowed
 from tests.simulator.settings import VllmSetting
 from tests.simulator.truth import Truth, pool
 from tests.simulator.workload import Lengths, Workload, make_workload
@@ -45,21 +45,6 @@ BEHIND = {"mean_prefill_seconds": "prefill_time_seconds", "prefill_share": "pref
 SLOWER, ALLOWED = 1.5, 0.10
 PLACE = Place("premises.yaml", 1, 1)
 OPTIONS = Options()
-
-
-@dataclass(frozen=True)
-class Slowed:
-    """Another machine: every step takes ``factor`` times as long."""
-
-    law: CostLaw
-    factor: float
-    name: str = "slowed"
-
-    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
-        return self.factor * self.law.step_seconds(streams, decode_tokens, context, prefill_tokens, pairs)
-
-    def run_seconds(self, streams: int, context: Ints) -> Floats:
-        return self.factor * self.law.run_seconds(streams, context)
 
 
 @dataclass(frozen=True)

@@ -137,3 +137,18 @@ def scale(law: CostLaw, factor: float) -> CostLaw:
         raise TypeError(f"cannot scale {type(law).__name__}")
     seconds = {name: getattr(law, name) * factor for name in vars(law) if name.endswith("_seconds")}
     return replace(law, **seconds)
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """Another machine: every step takes ``factor`` times as long."""
+
+    law: CostLaw
+    factor: float
+    name: str = "slowed"
+
+    def step_seconds(self, streams: int, decode_tokens: int, context: int, prefill_tokens: int, pairs: float) -> float:
+        return self.factor * self.law.step_seconds(streams, decode_tokens, context, prefill_tokens, pairs)
+
+    def run_seconds(self, streams: int, context: Ints) -> Floats:
+        return self.factor * self.law.run_seconds(streams, context)
