@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from auditor.cli.ending import earn, worst
-from auditor.cli.inputs import gather, input_options, moment, read_transport, warn
+from auditor.cli.handover import Handover, noted
+from auditor.cli.inputs import gather, input_options, moment, warn
 from auditor.cli.options import judging_options, option, read_options, read_settings
 from auditor.cli.writing import check_outputs, write_file, write_results, writing_options
 from auditor.model import EvidenceError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from auditor.http import Transport
     from auditor.model import Window
 
 FILES = (("json", "json"), ("html", "html"), ("markdown", "md"), ("png", "png"))
@@ -83,7 +83,7 @@ def command(**values: Any) -> int:
     """
     check_outputs(values)
     options = read_options(values)
-    handover = _Handover(values)
+    handover = Handover(values)
     ran = time.time()
     window, failure = _gather(values)
     window, end = _end_of(window, values, ran)
@@ -155,6 +155,7 @@ def _remember(
     document: dict[str, Any], values: Mapping[str, Any], *, end: float, ran: float
 ) -> tuple[dict[str, Any], list[str]]:
     """Compare with the history and keep the night; a history that fails is a problem, not the end of the report."""
+    from auditor.compare import compare_tonight
     from auditor.history import open_store
     from auditor.history.document import Tonight, make_nights, without_history
     from auditor.measures.readings import READINGS
@@ -164,7 +165,13 @@ def _remember(
     problems: list[str] = []
     try:
         with open_store(values["store"], create=True) as store:
-            nights = make_nights(store, tonight, better=better, min_nights=values["min_nights"])
+            nights = make_nights(
+                store,
+                tonight,
+                better=better,
+                compare=partial(compare_tonight, better=better),
+                min_nights=values["min_nights"],
+            )
             code = worst([int(document["exit_code"]), *_failures(document, nights, values)])
             try:
                 run = store.append({**document, "exit_code": code}, end=end, ran=ran)
@@ -199,103 +206,15 @@ def _write_reports(document: Mapping[str, Any], folder: Path, end: float) -> lis
     from auditor.outputs.text import RenderOptions
 
     problems: list[str] = []
-    with _noted(problems, str(folder)):
+    with noted(problems, str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
     if problems:
         return problems
     name = datetime.fromtimestamp(end, tz=UTC).strftime("%Y-%m-%dT%H%M%SZ")
     outputs = load_outputs()
     for format_, ending in FILES:
-        with _noted(problems, f"{folder / name}.{ending}"):
+        with noted(problems, f"{folder / name}.{ending}"):
             rendered = outputs[format_].render(document, RenderOptions(width=100))
             write_file(str(folder / f"{name}.{ending}"), rendered)
             write_file(str(folder / f"latest.{ending}"), rendered)
     return problems
-
-
-@contextmanager
-def _noted(problems: list[str], what: str) -> Iterator[None]:
-    """Turn a failure into a line: one format or hand-over that fails must not take the others with it."""
-    try:
-        yield
-    except OutputError as error:
-        problems.append(str(error))
-    except OSError as error:
-        problems.append(f"{what}: could not be written ({error.strerror or error})")
-    except Exception as fault:  # noqa: BLE001  (a fault in one picture must not cost the hand-over)
-        problems.append(f"{what}: failed with {type(fault).__name__}: {fault}")
-
-
-class _Handover:
-    """Where a report goes besides the folder. What cannot work is said before anything is asked."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._textfile: str | None = values.get("textfile")
-        self._pushgateway: str | None = values.get("pushgateway")
-        self._webhook: str | None = values.get("webhook")
-        if values.get("webhook_file"):
-            if self._webhook:
-                raise UsageError("--webhook and --webhook-file both name the webhook; give one of them")
-            self._webhook = _read_address(values["webhook_file"])
-        for name, url in (("--pushgateway", self._pushgateway), ("--webhook", self._webhook)):
-            if url and not url.startswith(("http://", "https://")):
-                raise UsageError(f"{name} needs an address that begins with http:// or https://")
-        if self._textfile and not self._textfile.endswith(".prom"):
-            raise UsageError(f"--textfile {self._textfile}: the collector reads only names that end in .prom")
-        self._transport = self._make_transport(values)
-
-    @staticmethod
-    def _make_transport(values: Mapping[str, Any]) -> Transport:
-        # The credentials of the engines and the metrics server are nobody else's.
-        transport = replace(
-            read_transport({**values, "header": ()}),
-            token_file=values.get("handover_token_file"),
-            basic_auth_file=values.get("handover_basic_auth_file"),
-            client_cert=None,
-        )
-        transport.check()
-        return transport
-
-    def run(self, document: Mapping[str, Any]) -> list[str]:
-        """Hand over; returns what failed, one sentence each."""
-        problems: list[str] = []
-        for what, wanted, deliver in (
-            ("textfile", self._textfile, self._write),
-            ("Pushgateway", self._pushgateway, self._push),
-            ("webhook", self._webhook, self._post),
-        ):
-            if wanted:
-                with _noted(problems, what):
-                    deliver(wanted, document)
-        return problems
-
-    def _write(self, path: str, document: Mapping[str, Any]) -> None:
-        from auditor.delivery import write_textfile
-
-        write_textfile(path, _exposition(document))
-
-    def _push(self, url: str, document: Mapping[str, Any]) -> None:
-        from auditor.delivery import push
-
-        push(url, _exposition(document), transport=self._transport)
-
-    def _post(self, url: str, document: Mapping[str, Any]) -> None:
-        from auditor.delivery import post
-        from auditor.delivery.webhook import summarise
-
-        post(url, summarise(document), transport=self._transport)
-
-
-def _exposition(document: Mapping[str, Any]) -> str:
-    from auditor.outputs import load_outputs
-    from auditor.outputs.text import RenderOptions
-
-    rendered = load_outputs()["prometheus"].render(document, RenderOptions())
-    return rendered.decode() if isinstance(rendered, bytes) else rendered
-
-
-def _read_address(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"--webhook-file {path}: cannot be read") from None

@@ -45,10 +45,8 @@ def summarise(document: Mapping[str, Any]) -> dict[str, Any]:
                 "audits": {name: v["verdict"] for name, v in subject["audits"].items()},
                 "broken": {name: v["summary"] for name, v in subject["audits"].items() if v["verdict"] == "broken"},
                 "against_history": night.get("verdict"),
-                "changes": [
-                    {k: c[k] for k in ("reading", "verdict", "value", "baseline", "band", "since")}
-                    for c in night.get("changes", ())[:10]
-                ],
+                "changes": [_change(c, night) for c in night.get("changes", ())[:10]],
+                "differs": list((night.get("comparison") or {}).get("confounders", ())),
             }
         )
     return {
@@ -60,6 +58,14 @@ def summarise(document: Mapping[str, Any]) -> dict[str, Any]:
         "subjects": subjects,
         "report": document,
     }
+
+
+def _change(change: Mapping[str, Any], night: Mapping[str, Any]) -> dict[str, Any]:
+    """What moved, and by what part of itself against the quiet nights, with its 95 % interval."""
+    rows = (night.get("comparison") or {}).get("rows", ())
+    row: Mapping[str, Any] = next((r for r in rows if r["reading"] == change["reading"]), {})
+    kept = {k: change[k] for k in ("reading", "verdict", "value", "baseline", "band", "since")}
+    return {**kept, "change": row.get("change"), "change_low": row.get("low"), "change_high": row.get("high")}
 
 
 def headline(document: Mapping[str, Any]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from auditor.history.baseline import MIN_NIGHTS
 from auditor.history.changes import Change, judge, judge_all
 from auditor.history.events import find_events
+from auditor.history.kept import kept_item, quiet_nights, tonight_item
 from auditor.history.nights import (
     DAY_SECONDS,
     SAME_NIGHT_SECONDS,
@@ -22,19 +23,18 @@ from auditor.history.nights import (
 from auditor.history.rows import STATES, fact_rows, labels_key, reading_rows
 from auditor.history.series import TRAFFIC, Point, SubjectNights, list_subjects, load_subject
 from auditor.history.store import Store
+from auditor.history.trends import choose_trends, make_trend
 from auditor.model import utc_text
 
-SHOWN_NIGHTS = 30
 KEPT_IN_MIND = 60
 """Nights that are read at all."""
 RECENT_NIGHTS = 14
 """A subject seen in these and not tonight is named."""
-TRENDS = (
-    "ttft_seconds", "itl_seconds", "e2e_seconds", "queue_share", "prefill_share", "prefix_hit_share", "length_share",
-    "generation_tokens_per_wall_second", "kv_usage_peak", "preemptions_per_request", "finished_requests",
-)  # fmt: skip
-MOST_MORE_TRENDS = 4
-"""Further readings that get a trend because they changed."""
+LEAST_REPEATS = 2
+"""Quiet nights below which nothing tells their noise."""
+
+Compare = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
+"""From the subject on quiet nights, the same tonight, and the readings that moved, to rows with change and interval."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,13 @@ def make_nights(
     tonight: Tonight,
     *,
     better: Mapping[str, str | None],
+    compare: Compare,
     min_nights: int = MIN_NIGHTS,
 ) -> dict[str, Any]:
     """Compare a report with the nights in the store. Nights that end later than it are left out.
 
     Args:
+        compare: says by how much what moved has moved, and what else differs between the nights.
         better: for each reading ``lower``, ``higher`` or None where no direction is known to be good.
         min_nights: fewer comparable nights than this give no verdict.
     """
@@ -74,7 +76,7 @@ def make_nights(
     for subject in tonight.document["subjects"]:
         number = known.get(labels_key(subject["labels"]))
         past = load_subject(store, number, earlier) if number is not None else _no_past(subject, len(earlier))
-        subjects.append(_subject(tonight, now, subject, past, earlier, gaps, better, min_nights))
+        subjects.append(_subject(tonight, now, subject, past, earlier, gaps, better, compare, min_nights))
     return {
         "run": None,
         "end": utc_text(tonight.end),
@@ -91,7 +93,7 @@ def make_nights(
 
 
 def _no_past(subject: Mapping[str, Any], nights: int) -> SubjectNights:
-    return SubjectNights(subject["labels"], (None,) * nights, {}, {}, (None,) * nights)
+    return SubjectNights(subject["labels"], (None,) * nights, {}, {}, (None,) * nights, ((),) * nights)
 
 
 def _subject(
@@ -102,6 +104,7 @@ def _subject(
     earlier: Sequence[Night],
     gaps: Sequence[Gap],
     better: Mapping[str, str | None],
+    compare: Compare,
     min_nights: int,
 ) -> dict[str, Any]:
     points, units = _points(now, subject)
@@ -121,8 +124,6 @@ def _subject(
     traffic = None if idle else _judge_traffic(points, past, len(earlier), min_nights)
     moved = [c for c in changes if c.verdict not in ("same", "undecided")]
     verdict, reason = _verdict(changes, moved, traffic, idle, past)
-    shown = [name for name in TRENDS if name in points]
-    shown += [c.reading for c in moved if c.reading not in shown][:MOST_MORE_TRENDS]
     recent = [e for e in events if e.at == tonight.end]
     return {
         "labels": dict(subject["labels"]),
@@ -136,13 +137,41 @@ def _subject(
             for c in changes
             if c.verdict == "undecided" and c.previous is not None
         ],
+        "comparison": _comparison(tonight, subject, facts, points, past, moved, compare) if moved else None,
         "traffic": None if traffic is None else traffic.to_json(),
         "events": [e.to_json() for e in recent],
         "earlier_events": [e.to_json() for e in events if e.at != tonight.end][-20:],
         "trends": {
-            name: _trend(name, points[name], past, earlier, gaps, changes, units[name]) for name in shown
+            name: make_trend(name, points[name], past, earlier, gaps, changes, units[name])
+            for name in choose_trends(points, moved)
         },
     }  # fmt: skip
+
+
+def _comparison(
+    tonight: Tonight,
+    subject: Mapping[str, Any],
+    facts: Mapping[str, str],
+    points: Mapping[str, Point],
+    past: SubjectNights,
+    moved: Sequence[Change],
+    compare: Compare,
+) -> dict[str, Any] | None:
+    """Tonight beside the quiet nights before the first change began; None without such nights."""
+    done = points.get(TRAFFIC)
+    if done is None:
+        return None
+    good = [c.last_good for c in moved if c.last_good is not None]
+    quiet = quiet_nights(past, done, until=min(good, default=None))
+    if len(quiet) < LEAST_REPEATS:
+        return None
+    found = compare(
+        [kept_item(past, i) for i in quiet],
+        tonight_item(tonight.document, subject, facts),
+        [c.reading for c in moved],
+    )
+    ends = [run.end for i in quiet if (run := past.nights[i])]
+    return {"nights": len(quiet), "first": utc_text(ends[0]), "last": utc_text(ends[-1]), **found}
 
 
 def _points(now: Run, subject: Mapping[str, Any]) -> tuple[dict[str, Point], dict[str, str]]:
@@ -189,42 +218,6 @@ def _verdict(
         return "undecided", f"traffic is {factor:.2g} times that of the nights before: nothing to compare with"
     reasons = [c.reason for c in changes if c.reason and c.reason.startswith("not enough")]
     return "undecided", max(set(reasons), key=reasons.count) if reasons else "not enough history"
-
-
-def _trend(
-    name: str,
-    now: Point,
-    past: SubjectNights,
-    earlier: Sequence[Night],
-    gaps: Sequence[Gap],
-    changes: Sequence[Change],
-    unit: str,
-) -> dict[str, Any]:
-    """One reading over the nights; nights without a run or without the subject stand there without a value."""
-    kept = past.points.get(name, (None,) * len(earlier))
-    rows: list[tuple[float, Point | None, str]] = []
-    for night, run, point in zip(earlier, past.nights, kept, strict=True):
-        state = "subject not seen" if run is None else "not kept" if point is None else point.state
-        rows.append((run.end if run else night.end, point, state))
-    for gap in gaps:
-        rows += [
-            (gap.after + (i + 1) * (gap.before - gap.after) / (gap.nights + 1), None, "no run")
-            for i in range(gap.nights)
-        ]
-    rows.append((now.end, now, now.state))
-    rows = sorted(rows, key=lambda r: r[0])[-SHOWN_NIGHTS:]
-    change = next((c for c in changes if c.reading == name), None)
-    b = change.baseline if change else None
-    return {
-        "unit": unit,
-        "times": [utc_text(at) for at, _, _ in rows],
-        "values": [p.value if p else None for _, p, _ in rows],
-        "low": [p.low if p else None for _, p, _ in rows],
-        "high": [p.high if p else None for _, p, _ in rows],
-        "states": [state for _, _, state in rows],
-        "baseline": None if b is None else b.median,
-        "band": None if b is None else [b.low, b.high],
-    }
 
 
 def _gap_json(gap: Gap) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class SubjectNights:
     units: Mapping[str, str]
     facts: tuple[Mapping[str, str] | None, ...]
     """What the engine said of itself on each night."""
+    flags: tuple[tuple[str, ...], ...]
+    """What the report of each night said of the numbers themselves."""
 
 
 def find_subject(store: Store, labels: Mapping[str, Any]) -> int | None:
@@ -61,7 +63,7 @@ def load_subject(
 
     Args:
         names: only these readings; all by default.
-        facts: leave out what the engine said of itself where it is not needed.
+        facts: leave out flags and what the engine said of itself where they are not needed.
     """
     runs = {run.id: run for night in nights for run in night.runs}
     first, last = (min(runs), max(runs)) if runs else (0, -1)
@@ -91,6 +93,7 @@ def load_subject(
         points={name: tuple(p) for name, p in points.items()},
         units=units,
         facts=_load_facts(store, subject, chosen) if facts else (None,) * len(chosen),
+        flags=_load_flags(store, subject, chosen) if facts else ((),) * len(chosen),
     )
 
 
@@ -135,3 +138,11 @@ def _load_facts(store: Store, subject: int, chosen: Sequence[Run | None]) -> tup
         if run in facts:
             facts[run][name] = value
     return tuple(facts[run.id] if run else None for run in chosen)
+
+
+def _load_flags(store: Store, subject: int, chosen: Sequence[Run | None]) -> tuple[tuple[str, ...], ...]:
+    rows = store.query(
+        "SELECT run, word.text FROM presence JOIN word ON word.id = presence.flags WHERE subject = ?", (subject,)
+    )
+    flags = {int(run): tuple(str(text).split()) for run, text in rows}
+    return tuple(flags.get(run.id, ()) if run else () for run in chosen)

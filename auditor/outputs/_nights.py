@@ -27,27 +27,56 @@ def with_unit(value: float | None, unit: str) -> str:
     return number(value, unit) + ("" if unit in ("ratio", "label", "") else f" {unit}")
 
 
+def row_of(night: Mapping[str, Any], reading: str) -> Mapping[str, Any] | None:
+    """The row in which this reading is held against the quiet nights; None where there are none."""
+    rows = (night.get("comparison") or {}).get("rows", ())
+    return next((r for r in rows if r["reading"] == reading), None)
+
+
+def by_how_much(change: Mapping[str, Any], row: Mapping[str, Any] | None) -> str:
+    """``+116 % (+104 .. +129 %)`` with the noise of the quiet nights, or how many times the usual it is."""
+    if row is None or row["change"] is None or row["low"] is None or row["high"] is None:
+        return times_usual(change)
+    middle, low, high = (f"{100 * x:+.0f}" for x in (row["change"], *sorted((row["low"], row["high"]))))
+    return f"{middle} %" if low == high else f"{middle} % ({low} .. {high} %)"
+
+
 def times_usual(change: Mapping[str, Any]) -> str:
     """``3.2 times the usual``, where that says something."""
     value, usual = change["value"], change["baseline"]
     if value is None or not usual or usual <= 0 or value <= 0:
         return ""
     factor = value / usual
-    return f", {factor:.3g} times the usual" if factor >= 1.1 or factor <= 0.91 else ""
+    return f"{factor:.3g} times the usual" if factor >= 1.1 or factor <= 0.91 else ""
 
 
-def change_words(change: Mapping[str, Any]) -> str:
-    """``0.68 s, 3.2 times the usual (0.20 .. 0.24 s on 19 nights), since 2026-11-21 03:00 (2 nights)``."""
+def change_words(change: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> str:
+    """``0.68 s, +220 % (+190 .. +251 %); usual 0.20 .. 0.24 s on 19 nights; since 2026-11-21 03:00 (2 nights)``."""
     unit = change["unit"]
     low, high = change["band"] or (None, None)
-    band = f" ({number(low, unit)} .. {with_unit(high, unit)} on {change['nights']} nights)"
+    band = f"; usual {number(low, unit)} .. {with_unit(high, unit)} on {change['nights']} nights"
     nights = change["nights_out"]
     since = ""
     if nights > 1 and change["last_good"]:
-        since = f", since {short_time(change['since'])} ({nights} nights)"
+        since = f"; since {short_time(change['since'])} ({nights} nights)"
     elif nights > 1:
-        since = f", on all {nights} nights known"
-    return with_unit(change["value"], unit) + times_usual(change) + band + since
+        since = f"; on all {nights} nights known"
+    moved = by_how_much(change, row)
+    return with_unit(change["value"], unit) + (f", {moved}" if moved else "") + band + since
+
+
+def comparison_lines(night: Mapping[str, Any]) -> Iterator[str]:
+    """What differs beside the engine, which comes first since it invalidates the rest; and a trade, called one."""
+    comparison = night.get("comparison") or {}
+    for sentence in comparison.get("confounders", ()):
+        yield f"differs: {safe_sentence(sentence)}"
+    words: dict[str, list[str]] = {"better": [], "worse": []}
+    for change in night["changes"]:
+        if change["verdict"] in words:
+            words[change["verdict"]].append(safe(change["reading"]))
+    if comparison.get("verdict") == "trade":
+        yield f"a trade: better in {', '.join(words['better'])}; worse in {', '.join(words['worse'])}"
+    yield from (safe_sentence(n) for n in comparison.get("notes", ()))
 
 
 def changes_of(night: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -145,10 +174,12 @@ def subject_lines(night: Mapping[str, Any], *, show_all: bool = False) -> Iterat
     cause = cause_sentence(night)
     if cause:
         yield f"likely cause: {cause}"
+    yield from comparison_lines(night)
     changes = changes_of(night)
     shown = changes if show_all else changes[:SHOWN_CHANGES]
     for change in shown:
-        yield f"{MARKS[change['verdict']]} {safe(change['reading'])}: {change_words(change)}"
+        words = change_words(change, row_of(night, change["reading"]))
+        yield f"{MARKS[change['verdict']]} {safe(change['reading'])}: {words}"
     if len(changes) > len(shown):
         yield f"and {len(changes) - len(shown)} more (--all)"
     traffic = traffic_words(night)

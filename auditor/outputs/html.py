@@ -252,12 +252,13 @@ def _night(night: Mapping[str, Any]) -> dict[str, Any]:
     for c in changes[:SHOWN_CHANGES]:
         low, high = c["band"] or (None, None)
         nights = c["nights_out"]
-        since = f"{_nights.short_time(c['since'])} ({nights} night{'' if nights == 1 else 's'})"
+        since = f"{_nights.short_time(c['since'])[:10]} ({nights} night{'' if nights == 1 else 's'})"
         rows.append(
             (
-                c["verdict"], safe(c["reading"]), _nights.with_unit(c["value"], c["unit"]) + _nights.times_usual(c),
+                c["verdict"], safe(c["reading"]), _nights.with_unit(c["value"], c["unit"]),
+                _nights.by_how_much(c, _nights.row_of(night, c["reading"])),
                 f"{number(low, c['unit'])} .. {number(high, c['unit'])} ({c['nights']} nights)",
-                number(c["previous"], c["unit"]), since,
+                since,
             )
         )  # fmt: skip
     lines = []
@@ -271,5 +272,6 @@ def _night(night: Mapping[str, Any]) -> dict[str, Any]:
     kind = {"worse": "bad", "same": "good", "better": "good"}.get(night["verdict"], "")
     return {
         "verdict": night["verdict"], "kind": kind, "words": _nights.verdict_words(night),
-        "cause": _nights.cause_sentence(night), "rows": rows, "lines": lines,
+        "cause": _nights.cause_sentence(night), "first": list(_nights.comparison_lines(night)), "rows": rows,
+        "lines": lines,
     }  # fmt: skip

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from auditor.compare import compare_tonight
 from auditor.history.document import Tonight, make_nights
 from auditor.history.nights import find_gaps, group_nights, load_runs
 from auditor.history.store import Store, open_store
@@ -14,6 +16,7 @@ from auditor.history.views import list_runs
 from tests.history.documents import CHAT, DAY, night, report, subject
 
 BETTER: dict[str, str | None] = {"ttft_seconds": "lower"}
+COMPARE = partial(compare_tonight, better=BETTER)
 
 
 def store_with(tmp_path: Path, ends: list[float]) -> Store:
@@ -55,7 +58,9 @@ def test_missed_nights_are_counted(tmp_path: Path) -> None:
         (gap,) = find_gaps(group_nights(load_runs(store)))
         assert (gap.after, gap.before, gap.nights) == (night(1), night(4), 2)
         assert list_runs(store)[-1]["remarks"] == ["2 nights without a run before"]
-        made = make_nights(store, Tonight(report(subject({"ttft_seconds": 0.5})), night(6), night(6)), better=BETTER)
+        made = make_nights(
+            store, Tonight(report(subject({"ttft_seconds": 0.5})), night(6), night(6)), better=BETTER, compare=COMPARE
+        )
     assert made["notes"] == [
         "one night without a run before this one (the last was 2026-03-05T03:00:00Z)",
         "2 earlier nights without a run in the nights shown",
@@ -70,7 +75,7 @@ def test_two_runs_in_one_night_are_one_night_of_the_baseline(tmp_path: Path) -> 
         assert len(group_nights(load_runs(store))) == 8
         assert list_runs(store)[-1]["remarks"] == ["another run of the same night"]
         again = Tonight(report(subject({"ttft_seconds": 0.5})), night(7) + 7200, night(8))
-        made = make_nights(store, again, better=BETTER)
+        made = make_nights(store, again, better=BETTER, compare=COMPARE)
     assert made["nights_before"] == 7
     assert made["same_night"] == ["2026-03-08T03:00:00Z", "2026-03-08T04:00:00Z"]
     assert "another run of this night ended" in made["notes"][0]
@@ -85,7 +90,7 @@ def test_the_run_that_measured_stands_for_its_night(tmp_path: Path) -> None:
         idle = subject({"ttft_seconds": {"state": "no_traffic", "reason": "nothing"}}, requests=0, flags=["no_traffic"])
         store.append(report(idle, exit_code=3), end=night(1) + 3600, ran=night(1))
         tonight = Tonight(report(subject({"ttft_seconds": 0.5})), night(2), night(2))
-        made = make_nights(store, tonight, better=BETTER)
+        made = make_nights(store, tonight, better=BETTER, compare=COMPARE)
     assert made["subjects"][0]["trends"]["ttft_seconds"]["values"] == [0.5, 0.6, 0.5]
 
 
@@ -93,11 +98,13 @@ def test_a_night_on_which_the_engine_was_down(tmp_path: Path) -> None:
     failed = {"address": "http://a/metrics", "state": "failed", "engine": None, "version": None, "reason": "refused"}
     with store_with(tmp_path, [night(0), night(1)]) as store:
         dead = report(exit_code=3, targets=[failed])
-        made = make_nights(store, Tonight(dead, night(2), night(2)), better=BETTER)
+        made = make_nights(store, Tonight(dead, night(2), night(2)), better=BETTER, compare=COMPARE)
         assert made["subjects"] == []
         assert made["missing_subjects"] == [{"labels": CHAT, "last_seen": "2026-03-02T03:00:00Z"}]
         store.append(dead, end=night(2), ran=night(2))
-        after = make_nights(store, Tonight(report(subject({"ttft_seconds": 0.5})), night(3), night(3)), better=BETTER)
+        after = make_nights(
+            store, Tonight(report(subject({"ttft_seconds": 0.5})), night(3), night(3)), better=BETTER, compare=COMPARE
+        )
         assert list_runs(store)[-1]["remarks"] == ["no engine measured"]
     assert after["subjects"][0]["trends"]["ttft_seconds"]["states"] == [
         "measured", "measured", "subject not seen", "measured",
@@ -109,7 +116,9 @@ def test_a_night_on_which_the_engine_was_down(tmp_path: Path) -> None:
 def test_nights_that_end_later_are_left_out(tmp_path: Path) -> None:
     """Old pages handed in with --at are held against what was known before them."""
     with store_with(tmp_path, [night(i) for i in (0, 1, 2, 10, 11)]) as store:
-        made = make_nights(store, Tonight(report(subject({"ttft_seconds": 0.5})), night(3), night(20)), better=BETTER)
+        made = make_nights(
+            store, Tonight(report(subject({"ttft_seconds": 0.5})), night(3), night(20)), better=BETTER, compare=COMPARE
+        )
     assert made["nights_before"] == 3
     assert made["notes"] == []
     assert made["ran"] == "2026-03-21T03:00:00Z"

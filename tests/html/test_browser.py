@@ -18,7 +18,7 @@ from tests.conftest import need_program
 pytestmark = pytest.mark.live
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "reports" / "schema-1"
-NAMES = ("nightly-22", "nightly-09", "audit-pair", "audit-series", "gate", "step")
+NAMES = ("nightly-22", "nightly-22-compared", "nightly-09", "audit-pair", "audit-series", "gate", "step")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from auditor.compare import compare_tonight
 from auditor.history import open_baseline, open_store
 from auditor.history.document import Tonight, is_regression, make_nights
 from auditor.measures.readings import READINGS
@@ -29,6 +31,7 @@ from tests.nightly.month import (
 )
 
 BETTER = {d.name: d.better for d in READINGS.values()}
+COMPARE = partial(compare_tonight, better=BETTER)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, dict[str,
             document = json.loads(gzip.decompress(file_of(night).read_bytes()))
             report = audit_window(window_from_json(document, name="night"), Options()).to_json()
             end = end_of(night)
-            nights = make_nights(store, Tonight(report, end, end + 120), better=BETTER)
+            nights = make_nights(store, Tonight(report, end, end + 120), better=BETTER, compare=COMPARE)
             store.append(report, end=end, ran=end + 120)
             reports[night] = {**report, "nights": nights}
     return reports, path
