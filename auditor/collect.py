@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.http import Transport
 from auditor.measures.lives import find_lives
@@ -16,6 +16,9 @@ from auditor.measures.vocabulary import Vocabulary, load_vocabulary
 from auditor.model import EvidenceError, Page, Setting, TargetWindow, UsageError, Window
 from auditor.sources.alike import PageReader
 from auditor.sources.files import STDIN, as_saved_document, read_file
+
+if TYPE_CHECKING:
+    from auditor.ranges import RangeRequest
 
 Progress = Callable[[str], None]
 
@@ -103,16 +106,39 @@ def _check(inputs: Inputs) -> None:
         raise UsageError("--window is for live servers; the distance of two saved pages is --seconds N")
 
 
+def collect_range_pieces(inputs: Inputs, count: int, *, say: Progress = lambda text: None) -> Iterator[Window]:
+    """A past window of a metrics server as so many neighbouring ones, each asked for by itself.
+
+    Raises:
+        UsageError, EvidenceError: as ``collect``.
+    """
+    from auditor.ranges import collect_pieces
+
+    _check(inputs)
+    windows = collect_pieces(
+        _range_request(inputs), count, load_vocabulary(), transport=inputs.transport, settings=inputs.settings, say=say
+    )
+    for window in windows:
+        yield replace(window, facts=inputs.facts)
+
+
 def _range(inputs: Inputs, vocabulary: Vocabulary, say: Progress) -> Window:
     """A past window, added up by a metrics server."""
-    from auditor.ranges import RangeRequest, collect_range
+    from auditor.ranges import collect_range
+
+    request = _range_request(inputs)
+    return collect_range(request, vocabulary, transport=inputs.transport, settings=inputs.settings, say=say)
+
+
+def _range_request(inputs: Inputs) -> RangeRequest:
+    from auditor.ranges import RangeRequest
 
     assert inputs.prometheus is not None
     if inputs.targets:
         raise UsageError("--prometheus finds its targets itself; choose among them with --match '{job=\"vllm\"}'")
     if inputs.window_seconds is None:
         raise UsageError("--prometheus needs --window: how far back, for example --window 24h")
-    request = RangeRequest(
+    return RangeRequest(
         url=inputs.prometheus,
         window_seconds=inputs.window_seconds,
         end=inputs.end,
@@ -120,7 +146,6 @@ def _range(inputs: Inputs, vocabulary: Vocabulary, say: Progress) -> Window:
         exact=inputs.exact,
         by=str(inputs.extra.get("by", "model")),
     )
-    return collect_range(request, vocabulary, transport=inputs.transport, settings=inputs.settings, say=say)
 
 
 def is_address(target: str) -> bool:

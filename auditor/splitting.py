@@ -35,9 +35,7 @@ def split_window(window: Window, length_seconds: float) -> list[Window]:
     if len(times) < 3:
         raise UsageError("--split cuts a series of pages or a range of a metrics server; this window has no course")
     whole = times[-1] - times[0]
-    count = max(1, round(whole / length_seconds))
-    if count < 2:
-        raise UsageError(f"--split {length_seconds:g}s: the window has only {whole:g} s")
+    count = count_pieces(whole, length_seconds)
     edges = [0]
     for k in range(1, count):
         at = times[0] + k * whole / count
@@ -49,6 +47,18 @@ def split_window(window: Window, length_seconds: float) -> list[Window]:
     if len(pieces) < 2:
         raise UsageError(f"--split {length_seconds:g}s: the scrapes lie too far apart to cut between them")
     return pieces
+
+
+def count_pieces(whole_seconds: float, length_seconds: float) -> int:
+    """How many pieces of about that length a window has.
+
+    Raises:
+        UsageError: fewer than two.
+    """
+    count = round(whole_seconds / length_seconds)
+    if count < 2:
+        raise UsageError(f"--split {length_seconds:g}s: the window has only {whole_seconds:g} s")
+    return count
 
 
 def _times(window: Window) -> list[float]:

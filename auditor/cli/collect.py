@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from auditor.cli.ending import earn
-from auditor.cli.inputs import gather, input_options, warn
+from auditor.cli.inputs import gather, input_options, read_inputs, warn
 from auditor.cli.options import DURATION, judging_options, option, read_options
 from auditor.cli.writing import write_file, write_stdout
+
+if TYPE_CHECKING:
+    from auditor.model import Window
 
 
 @click.command("collect")
@@ -21,8 +26,36 @@ from auditor.cli.writing import write_file, write_stdout
 def command(out: str, split: float | None, **values: Any) -> int:
     """Gather a window into a file that auditor audit, gate and compare read without a network."""
     read_options(values)
-    window = gather(values)
-    from auditor.model import UsageError, dump_json
+    if split is None:
+        window = gather(values)
+        write = write_stdout if out == "-" else partial(write_file, out)
+        return _save(window, write)
+    if out == "-":
+        from auditor.model import UsageError
+
+        raise UsageError("--split writes several files; give -o window.json")
+    path, codes = Path(out), []
+    for number, piece in enumerate(_pieces(values, split), 1):
+        write = partial(write_file, str(path.with_name(f"{path.stem}-{number:02d}{path.suffix}")))
+        codes.append(_save(piece, write))
+    warn(f"{len(codes)} windows written")
+    # Repeats with a hole among them are still repeats.
+    return earn(min(codes))
+
+
+def _pieces(values: Mapping[str, Any], split: float) -> Iterable[Window]:
+    """Repeats out of one long window: asked for one by one where a metrics server can, else cut between scrapes."""
+    from auditor.collect import collect_range_pieces
+    from auditor.splitting import count_pieces, split_window
+
+    inputs = read_inputs(values)
+    if inputs.prometheus is None or inputs.exact or inputs.window_seconds is None:
+        return split_window(gather(values), split)
+    return collect_range_pieces(inputs, count_pieces(inputs.window_seconds, split), say=warn)
+
+
+def _save(window: Window, write: Callable[[str], object]) -> int:
+    from auditor.model import dump_json
     from auditor.pipeline import TOOL
     from auditor.saved import window_to_json
 
@@ -31,23 +64,5 @@ def command(out: str, split: float | None, **values: Any) -> int:
     for target in window.targets:
         if target.state != "measured":
             warn(f"{target.address}: {target.state.replace('_', ' ')}: {target.reason}")
-    if split is None:
-        text = dump_json(window_to_json(window, tool=TOOL))
-        if out == "-":
-            write_stdout(text)
-        else:
-            write_file(out, text)
-        return code
-    if out == "-":
-        raise UsageError("--split writes several files; give -o window.json")
-    from auditor.splitting import split_window
-
-    path = Path(out)
-    pieces = split_window(window, split)
-    for i, piece in enumerate(pieces, 1):
-        write_file(
-            str(path.with_name(f"{path.stem}-{i:02d}{path.suffix}")),
-            dump_json(window_to_json(piece, tool=TOOL)),
-        )
-    warn(f"{len(pieces)} windows written")
+    write(dump_json(window_to_json(window, tool=TOOL)))
     return code

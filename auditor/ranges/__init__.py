@@ -6,6 +6,7 @@ it can be trusted (``truth``), the quantities by subject and their course (``ask
 """
 
 from auditor.ranges.collecting import RangeRequest, collect_range, list_queries, names_there
+from auditor.ranges.pieces import collect_pieces
 from auditor.ranges.planning import plan_without_server
 
-__all__ = ["RangeRequest", "collect_range", "list_queries", "names_there", "plan_without_server"]
+__all__ = ["RangeRequest", "collect_pieces", "collect_range", "list_queries", "names_there", "plan_without_server"]

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.http import Client, Transport
-from auditor.measures.presence import alive_text, births_text, series_of_one_text, stored_query
+from auditor.measures.presence import births_text, series_of_one_text, stored_query
 from auditor.measures.promql import Query
 from auditor.measures.questions import born_queries, layout_query
 from auditor.measures.selectors import Matcher, parse_match
 from auditor.measures.vocabulary import Vocabulary
-from auditor.model import EvidenceError, Setting, TargetWindow, UsageError, Window, utc_text
+from auditor.model import EvidenceError, Setting, UsageError, Window, utc_text
 from auditor.ranges.asking import Asker, Range
 from auditor.ranges.finding import Found, find_copies, find_engines
-from auditor.ranges.parts import Collected, build_targets
+from auditor.ranges.parts import Collected
 from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, cut_names, make_plan
+from auditor.ranges.together import put_together
 from auditor.ranges.truth import Truth, check_truth
 from auditor.sources.prometheus import Answer, LengthError, LimitError, MetricsServer
 
@@ -26,10 +27,11 @@ SETTLE_SECONDS = 60.0
 """A window without an end stops so long before now: servers show their latest samples late (VictoriaMetrics: 30 s)."""
 SKEW_SECONDS = 30.0
 """Two clocks that differ by more than this are said to differ."""
-PARTIAL_COVERAGE = 0.5
-"""Coverage is put at no more than this when the server warns: nobody knows how much is missing."""
 MANY_SERIES = 1_000_000
-MOST_HOLES = 5
+
+
+class NothingStoredError(EvidenceError):
+    """An engine that the server knows, and no sample of it in this window."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,15 @@ def collect_range(
     matchers = parse_match(request.match)
     with Client(transport) as client:
         server = MetricsServer(client, request.url)
-        window, notes = _window_of(server, request)
-        founds = _find(server, request, vocabulary, matchers, window)
+        window, notes = window_of(server, request)
+        founds = find(server, request, vocabulary, matchers, window)
         if request.exact:
             from auditor.ranges.exact import collect_exact
 
             return collect_exact(server, window, founds, settings=settings or {}, notes=notes, say=say)
         asker = Asker(server, window)
-        collected = [_collect(asker, found, say) for found in founds]
-        result = _put_together(asker, collected, settings or {}, notes)
+        collected = [collect_engine(asker, found, say) for found in founds]
+        result = put_together(asker, collected, settings or {}, notes)
         tally = server.tally
         say(f"{tally.queries} queries, {tally.body_bytes / 1000:.0f} kB, {tally.waited_seconds:.1f} s in the server")
     return result
@@ -81,8 +83,8 @@ def list_queries(
     """(engine, quantity, how it is asked, PromQL) of what an audit of this server would ask, after its probe."""
     with Client(transport) as client:
         server = MetricsServer(client, request.url)
-        window, _ = _window_of(server, request)
-        for found in _find(server, request, vocabulary, parse_match(request.match), window):
+        window, _ = window_of(server, request)
+        for found in find(server, request, vocabulary, parse_match(request.match), window):
             truth = check_truth(Asker(server, window), found)
             plan = make_plan(found.scope, window, interval=truth.interval_seconds, engines=len(truth.targets))
             for quantity, how, text in plan.texts():
@@ -95,12 +97,12 @@ def names_there(
     """(engine, form of its names) -> the names that the server holds in the window."""
     with Client(transport) as client:
         server = MetricsServer(client, request.url)
-        window, _ = _window_of(server, request)
-        founds = _find(server, request, vocabulary, parse_match(request.match), window)
+        window, _ = window_of(server, request)
+        founds = find(server, request, vocabulary, parse_match(request.match), window)
     return {(f.scope.engine.name, f.scope.form): f.scope.names for f in founds}
 
 
-def _window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, list[str]]:
+def window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, list[str]]:
     now = time.time()
     server.recognise(now)
     skew = server.clock_skew_seconds or 0.0
@@ -114,7 +116,7 @@ def _window_of(server: MetricsServer, request: RangeRequest) -> tuple[Range, lis
     return Range(end - request.window_seconds, end), notes
 
 
-def _find(
+def find(
     server: MetricsServer, request: RangeRequest, vocabulary: Vocabulary, matchers: tuple[Matcher, ...], window: Range
 ) -> list[Found]:
     founds = find_engines(server, vocabulary, matchers=matchers, by=request.by, start=window.start, end=window.end)
@@ -125,10 +127,10 @@ def _find(
     return out
 
 
-def _collect(asker: Asker, found: Found, say: Progress) -> Collected:
+def collect_engine(asker: Asker, found: Found, say: Progress = lambda text: None) -> Collected:
     truth = check_truth(asker, found)
     if not truth.targets:
-        raise EvidenceError(
+        raise NothingStoredError(
             f"{asker.server.address}: names under {found.scope.form} are known there, and not one sample lies in this "
             "window"
         )
@@ -206,80 +208,3 @@ def _born(asker: Asker, found: Found, truth: Truth, one: Mapping[str, float]) ->
             return Answer()
 
     return dict(zip((q.quantity for q in queries), asker.server.map(ask, queries), strict=True))
-
-
-# --------------------------------------------------------------------------- together
-
-
-def _put_together(
-    asker: Asker, collected: Sequence[Collected], settings: Mapping[str, Setting], notes: Sequence[str]
-) -> Window:
-    server, window = asker.server, asker.window
-    targets: list[TargetWindow] = []
-    warnings = list(notes)
-    coverage = 1.0
-    for one in collected:
-        several = len(collected) > 1
-        address = f"{server.address} ({one.found.scope.form})" if several else server.address
-        targets += build_targets(one, address)
-        warnings += one.truth.notes
-        warnings += [f"{t.address}: {t.reason}" for t in one.truth.silent[:MOST_HOLES]]
-        share, said = _stored_share(asker, one)
-        warnings += said
-        coverage = min(coverage, one.truth.coverage * share)
-    if asker.cut:
-        warnings.append(f"{len(asker.cut)} queries were too large for the server and were asked in shorter ranges")
-    if asker.left_out:
-        warnings.append(
-            f"the first values of series that began inside the window were more than the server would add up, for "
-            f"{', '.join(sorted(asker.left_out))}: these are the least there was"
-        )
-    partial = ""
-    if server.warnings:
-        partial = "; ".join(f"{text} ({n} answers)" for text, n in sorted(server.warnings.items())[:MOST_HOLES])
-        warnings.append(f"the metrics server warned: {partial}")
-        coverage = min(coverage, PARTIAL_COVERAGE)
-    return Window(
-        kind="range",
-        start=window.start,
-        end=window.end,
-        seconds=window.seconds,
-        targets=tuple(targets),
-        coverage=coverage,
-        restarts=sum(one.truth.restarts for one in collected),
-        warnings=tuple(warnings),
-        partial_response=partial,
-        step_seconds=max(one.truth.interval_seconds for one in collected),
-        settings=settings,
-        source=f"{server.title} at {server.address}",
-    )
-
-
-def _stored_share(asker: Asker, one: Collected) -> tuple[float, list[str]]:
-    """Share of the range's steps in which anything was stored, and what the holes are.
-
-    A hole in which the server has other targets' scrapes is a time without replicas, not one without data.
-    """
-    if not one.stored or one.plan.step is None:
-        return 1.0, []
-    filled = {round(at, 3) for row in one.stored[0].rows for at, value in row.points if value > 0}
-    times = one.plan.course_times
-    holes: list[tuple[float, float]] = []
-    for at in times:
-        if round(at, 3) in filled:
-            continue
-        begin = at - one.plan.step
-        if holes and abs(holes[-1][1] - begin) < 1e-3:
-            holes[-1] = (holes[-1][0], at)
-        else:
-            holes.append((begin, at))
-    missing = 0.0
-    notes = []
-    for begin, stop in sorted(holes, key=lambda h: h[0] - h[1])[:MOST_HOLES]:
-        rows = asker.server.instant(alive_text(), (begin + stop) / 2).rows
-        what = "no replica was there" if rows and rows[0].value > 0 else "the metrics server stored nothing"
-        missing += 0.0 if what.startswith("no replica") else stop - begin
-        notes.append(f"{what} from {utc_text(begin)} to {utc_text(stop)}")
-    missing += sum(stop - begin for begin, stop in sorted(holes, key=lambda h: h[0] - h[1])[MOST_HOLES:])
-    whole = one.plan.course_range.seconds
-    return max(0.0, 1 - missing / whole), notes

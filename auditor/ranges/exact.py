@@ -78,7 +78,7 @@ def collect_exact(
     partial = "; ".join(sorted(server.warnings))
     coverage = min((statistics.fmean(t.coverage for t in targets) if targets else 0.0), 0.5 if partial else 1.0)
     warnings = [*notes]
-    if spans:
+    if spans and statistics.median(spans) < window.seconds:
         warnings.append(
             f"stored samples cover {statistics.median(spans):g} s of the {window.seconds:g} s asked for; "
             "rates divide by that"

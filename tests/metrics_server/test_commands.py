@@ -60,15 +60,44 @@ def test_a_terminal_report_of_a_range(url: str) -> None:
 
 
 @pytest.mark.live
-def test_collect_cuts_a_range_into_repeats(url: str, tmp_path: Path) -> None:
-    window = tmp_path / "window.json"
+def test_a_piece_of_a_range_is_that_range(url: str, tmp_path: Path) -> None:
+    """Distributions, coverage and all: a piece says what an audit of its own time says."""
     where = ["--prometheus", url, "--window", "2h", "--end", str(END)]
-    done = auditor("collect", *where, "-o", str(window), "--split", "30m")
+    done = auditor("collect", *where, "-o", str(tmp_path / "window.json"), "--split", "30m")
     assert done.returncode == 0, done.stderr
     pieces = sorted(tmp_path.glob("window-*.json"))
     assert len(pieces) == 4
-    report = json.loads(auditor("audit", str(pieces[1]), "--as", "json").stdout)
-    assert report["subjects"][0]["readings"]["finished_requests"]["value"] == pytest.approx(720, rel=0.02)
+    cut = json.loads(auditor("audit", str(pieces[1]), "--as", "json").stdout)
+    alone = auditor("audit", "--prometheus", url, "--window", "30m", "--end", str(END - 3600), "--as", "json")
+    assert cut == json.loads(alone.stdout)
+    readings = cut["subjects"][0]["readings"]
+    # 120 scrapes of 3 requests on two replicas.
+    assert readings["finished_requests"]["value"] == pytest.approx(720, rel=0.02)
+    assert readings["ttft_seconds"]["p50"]["high"] is not None
+
+
+@pytest.mark.live
+def test_distributions_of_pieces_are_compared_with_their_own_noise(url: str, tmp_path: Path) -> None:
+    where = ["--prometheus", url, "--window", "2h", "--end", str(END)]
+    auditor("collect", *where, "-o", str(tmp_path / "w.json"), "--split", "30m")
+    first, second = (",".join(str(tmp_path / f"w-0{i}.json") for i in pair) for pair in ((1, 2), (3, 4)))
+    done = auditor("compare", "--arm", f"a={first}", "--arm", f"b={second}", "--as", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["reading"]: row for row in json.loads(done.stdout)["rows"]}
+    assert (rows["ttft_seconds"]["verdict"], rows["ttft_seconds"]["noise"]) == ("same", "repeats")
+    # The same requests over and over: both arms' quantiles lie in one bucket.
+    assert rows["ttft_seconds p50"]["verdict"] == "blind"
+
+
+@pytest.mark.live
+def test_a_piece_without_samples_is_a_window_without_evidence(url: str, tmp_path: Path) -> None:
+    where = ["--prometheus", url, "--window", "8h", "--end", str(END)]
+    done = auditor("collect", *where, "-o", str(tmp_path / "w.json"), "--split", "2h")
+    assert done.returncode == 0, done.stderr
+    assert "not one sample lies in this window" in done.stderr
+    codes = [auditor("audit", str(path), "--as", "json").returncode for path in sorted(tmp_path.glob("w-*.json"))]
+    assert len(codes) == 4
+    assert codes[0] == 3
 
 
 @pytest.mark.live
