@@ -23,6 +23,8 @@ class Terminated(BaseException):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the program and leave the process with the code of the contract."""
+    # numpy's linear algebra would start a thread for each core on import, and nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(sys.argv[1:] if argv is None else list(argv))
     try:
         sys.stdout.flush()

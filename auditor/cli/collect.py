@@ -27,7 +27,7 @@ def command(out: str, split: float | None, **values: Any) -> int:
     """Gather a window into a file that auditor audit, gate and compare read without a network."""
     read_options(values)
     if split is None:
-        window = gather(values)
+        window = gather(values, judged=False)
         write = write_stdout if out == "-" else partial(write_file, out)
         return _save(window, write)
     if out == "-":
@@ -45,13 +45,13 @@ def command(out: str, split: float | None, **values: Any) -> int:
 
 def _pieces(values: Mapping[str, Any], split: float) -> Iterable[Window]:
     """Repeats out of one long window: asked for one by one where a metrics server can, else cut between scrapes."""
-    from auditor.collect import collect_range_pieces
+    from auditor.collect.past import past_pieces
     from auditor.splitting import count_pieces, split_window
 
     inputs = read_inputs(values)
     if inputs.prometheus is None or inputs.exact or inputs.window_seconds is None:
-        return split_window(gather(values), split)
-    return collect_range_pieces(inputs, count_pieces(inputs.window_seconds, split), say=warn)
+        return split_window(gather(values, judged=False), split)
+    return past_pieces(inputs, count_pieces(inputs.window_seconds, split), say=warn)
 
 
 def _save(window: Window, write: Callable[[str], object]) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -148,11 +151,25 @@ def moment(text: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def gather(values: Mapping[str, Any]) -> Window:
-    """Collect the window of a command line, with progress on stderr."""
+def gather(values: Mapping[str, Any], *, judged: bool = True) -> Window:
+    """Collect the window of a command line, with progress on stderr.
+
+    Args:
+        judged: a report will be made of it, so what that needs is imported while a metrics server is waited for.
+    """
     from auditor.collect import collect
 
-    return collect(read_inputs(values), say=warn)
+    inputs = read_inputs(values)
+    if judged and inputs.prometheus is not None:
+        Thread(target=_import_meanwhile).start()
+    return collect(inputs, say=warn)
+
+
+def _import_meanwhile() -> None:
+    # What cannot be imported fails where it is used, with its name.
+    with suppress(ImportError):
+        for name in ("auditor.pipeline", "auditor.measures.frame"):
+            import_module(name)
 
 
 def warn(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -132,8 +133,8 @@ class _Builder:
             begin = self.plan.course_range.start
             for i, target in enumerate(self._slices(draft)):
                 low = begin + i * self.plan.step - 1e-3
-                inside = [c for at, c in zip(times, columns, strict=True) if low <= at <= low + self.plan.step + 2e-3]
-                if inside and any(c is not None for c in inside):
+                inside = columns[bisect_left(times, low) : bisect_right(times, low + self.plan.step + 2e-3)]
+                if any(c is not None for c in inside):
                     target[query.quantity] = gauge_of(inside)
 
     def _slices(self, draft: _Draft) -> list[dict[str, Quantity]]:

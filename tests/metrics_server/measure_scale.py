@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.measures.reduce import declared_names
@@ -25,28 +26,46 @@ from auditor.measures.vocabulary import load_vocabulary
 from tests.metrics_server.samples import END, series_pages
 from tests.metrics_server.servers import PIDS, prometheus, victoria_metrics
 
+ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
+RUNS = 3
+"""Of each audit; the first finds the server's caches cold."""
 Server = Callable[[Path], AbstractContextManager[str]]
 
-CHILD = """
-import json, resource, sys, time
-from auditor.http import Transport
-from auditor.measures.vocabulary import load_vocabulary
-from auditor.model import Options
-from auditor.ranges import RangeRequest, collect_range
-url, seconds, end, match = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
-told = []
-begin, cpu = time.monotonic(), time.process_time()
-window = collect_range(RangeRequest(url, seconds, end, match), load_vocabulary(),
-                       transport=Transport(timeout_seconds=120), say=told.append)
-collected = time.monotonic() - begin
-from auditor.pipeline import audit_window
-report = audit_window(window, Options())
-print(json.dumps({"told": told[-1], "collect": collected, "wall": time.monotonic() - begin,
-                  "cpu": time.process_time() - cpu, "coverage": window.coverage,
-                  "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                  "requests": report.to_json()["subjects"][0]["readings"]["finished_requests"]["value"]}))
+AUDIT = """
+import json, sys, threading, time
+from auditor.sources.prometheus.server import MetricsServer
+told, spans, asked = sys.argv[1], [], []
+patiently, query = MetricsServer._patiently, MetricsServer._query
+def timed(self, ask):
+    begin = time.monotonic()
+    try:
+        return patiently(self, ask)
+    finally:
+        spans.append((begin, time.monotonic()))
+def noted(self, path, form):
+    asked.append((path, dict(form)))
+    return query(self, path, form)
+MetricsServer._patiently, MetricsServer._query = timed, noted
+from auditor.entry import run
+code = run(sys.argv[2:])
+busy, reached = 0.0, 0.0
+for begin, end in sorted(spans):
+    busy += max(0.0, end - max(begin, reached))
+    reached = max(reached, end)
+with open(told, "w") as file:
+    json.dump({"busy": busy, "asked": asked}, file)
+sys.exit(code)
 """
+"""The command itself, and beside it for how long at least one query was out or waiting for its turn."""
+BARE = """
+import json, sys
+import requests
+session = requests.Session()
+for path, form in json.load(open(sys.argv[2]))["asked"]:
+    json.loads(session.post(sys.argv[1] + "/api/v1/" + path, data=form).content)
+"""
+"""The same queries with the same library, and nothing done with the answers: what no client can do without."""
 
 
 def lines(replicas: int, seconds: float, every: float) -> Iterator[str]:
@@ -107,26 +126,61 @@ def peak_megabytes(pid: int) -> float:
     return 0.0
 
 
-def measure(url: str, seconds: float, match: str) -> dict[str, float | str]:
+@dataclass(frozen=True)
+class Cost:
+    """What one audit cost, and the bare client beside it. Seconds and megabytes."""
+
+    said: str
+    requests: float
+    elapsed: float
+    busy: float
+    ours: float
+    bare: float
+    server: float
+    memory: float
+    server_memory: float
+
+
+def run_child(arguments: Sequence[str]) -> tuple[float, float, float, str, str]:
+    """(elapsed seconds, processor seconds, peak MB, stdout, stderr) of a Python process from start to end."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as said:
+        begin = time.monotonic()
+        child = subprocess.Popen([sys.executable, "-c", *arguments], stdout=out, stderr=said, cwd=ROOT)
+        _, status, usage = os.wait4(child.pid, 0)
+        elapsed = time.monotonic() - begin
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        said.seek(0)
+        if child.returncode not in (0, 1):
+            raise RuntimeError(said.read()[-2000:])
+        cpu = usage.ru_utime + usage.ru_stime
+        return elapsed, cpu, usage.ru_maxrss / 1024, out.read(), said.read()
+
+
+def measure(url: str, seconds: float, match: str) -> Cost:
     pid = PIDS[url]
     before = cpu_seconds(pid)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, url, str(seconds), str(END), match], capture_output=True, text=True, check=False
+    with tempfile.TemporaryDirectory() as folder:
+        told = str(Path(folder) / "told.json")
+        where = ["--prometheus", url, "--window", f"{seconds:.0f}s", "--end", str(END), "--match", match]
+        elapsed, ours, memory, out, said = run_child([AUDIT, told, "audit", *where, "--timeout", "120", "--as", "json"])
+        server = cpu_seconds(pid) - before
+        _, bare, _, _, _ = run_child([BARE, url, told])
+        busy = json.loads(Path(told).read_text())["busy"]
+    line = next(line for line in said.splitlines() if "queries" in line)
+    requests = json.loads(out)["subjects"][0]["readings"]["finished_requests"]["value"]
+    return Cost(
+        line.removeprefix("auditor: "), requests, elapsed, busy, ours, bare, server, memory, peak_megabytes(pid)
     )
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    told: dict[str, float | str] = json.loads(done.stdout)
-    told["server_cpu"] = cpu_seconds(pid) - before
-    told["server_peak"] = peak_megabytes(pid)
-    return told
 
 
-def show(name: str, what: str, told: dict[str, float | str]) -> None:
-    ours, server = float(told["cpu"]), float(told["server_cpu"])
+def show(name: str, what: str, runs: Sequence[Cost]) -> None:
+    """The middle one of some runs, by our processor time."""
+    c = sorted(runs, key=lambda c: c.ours)[len(runs) // 2]
+    alone = c.elapsed - c.busy
     print(
-        f"| {name} | {what} | {told['told']} | {float(told['collect']):.1f} | {server:.1f} | {ours:.2f} | "
-        f"{ours / (ours + server):.0%} | {float(told['rss']):.0f} | {float(told['server_peak']):.0f} | "
-        f"{float(told['requests']):.0f} |",
+        f"| {name} | {what} | {c.said} | {c.elapsed:.1f} | {alone:.2f} | {alone / c.elapsed:.0%} | {c.server:.2f} | "
+        f"{c.ours:.2f} | {c.bare:.2f} | {c.memory:.0f} | {c.server_memory:.0f} | {c.requests:.0f} |",
         flush=True,
     )
 
@@ -138,9 +192,12 @@ def main() -> None:
     small = parser.parse_args().small
     only = parser.parse_args().only
     servers: dict[str, Server] = {"prometheus": prometheus, "victoria": victoria_metrics}
-    heads = "server", "asked", "queries, bytes, waited", "collect s", "server CPU s", "our CPU s", "our share", "our MB"
-    print(f"| {' | '.join(heads)} | server MB | requests |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    heads = (
+        "server", "asked", "queries, bytes, waited", "elapsed s", "nothing out s", "share", "server CPU s",
+        "our CPU s", "bare client CPU s", "our MB", "server MB", "requests",
+    )  # fmt: skip
+    print(f"| {' | '.join(heads)} |")
+    print("|---" * len(heads) + "|")
     wide, long_days = (8, 2) if small else (200, 30)
     for name, server in servers.items():
         if only and name != only:
@@ -155,7 +212,7 @@ def main() -> None:
                 text.unlink()
                 for replicas in sorted({max(1, wide // 40), max(1, wide // 4), wide // 2, wide}):
                     below = f'{{instance=~"{first_replicas(replicas)}"}}'
-                    show(name, f"{replicas} replicas x 1 h", measure(url, 3600.0, below))
+                    show(name, f"{replicas} replicas x 1 h", [measure(url, 3600.0, below) for _ in range(RUNS)])
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder) / "fleet"
             total = write(text, 5, long_days * DAY, 300.0, milliseconds=milliseconds)
@@ -163,7 +220,9 @@ def main() -> None:
                 print(f"{name}: {total} samples loaded", file=sys.stderr)
                 text.unlink()
                 for days in sorted({1, long_days // 10 or 1, long_days // 3 or 1, long_days}):
-                    show(name, f"5 replicas x {days} d", measure(url, days * DAY, '{job="vllm"}'))
+                    show(
+                        name, f"5 replicas x {days} d", [measure(url, days * DAY, '{job="vllm"}') for _ in range(RUNS)]
+                    )
     print(f"peak of this script: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", file=sys.stderr)
 
 
