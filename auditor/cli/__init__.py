@@ -9,7 +9,7 @@ import click
 
 from auditor import __version__
 
-HELPERS = {"ending", "inputs", "options", "writing"}
+HELPERS = {"ending", "handover", "inputs", "options", "writing"}
 
 
 class Commands(click.Group):
