@@ -1,4 +1,4 @@
-"""Shell completion: bash as a user has it, and the answers that zsh and fish get."""
+"""Shell completion: bash, zsh and fish as a user has them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from auditor.entry import run
 from auditor.explaining import known_names
+from tests.conftest import need_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,10 +56,24 @@ def test_zsh_and_fish_get_them_too() -> None:
     assert "plain,nightly" in answers("fish", "auditor ni", 1)
 
 
-def test_in_a_real_bash(tmp_path: Path) -> None:
+@pytest.fixture
+def shell_environment(tmp_path: Path) -> dict[str, str]:
+    """A home of its own, and ``auditor`` on the path."""
+    program = tmp_path / "bin" / "auditor"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m auditor "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+    }
+
+
+def test_in_a_real_bash(shell_environment: dict[str, str]) -> None:
     """The script is loaded, and bash's own machinery is asked to complete a line."""
-    (tmp_path / "auditor").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m auditor "$@"\n', encoding="utf-8")
-    (tmp_path / "auditor").chmod(0o755)
     script = (
         'eval "$(auditor completion bash)"\n'
         "COMP_WORDS=(auditor explain time-s) COMP_CWORD=2\n"
@@ -66,7 +81,41 @@ def test_in_a_real_bash(tmp_path: Path) -> None:
         'echo "${COMPREPLY[@]}"\n'
         "complete -p auditor\n"
     )
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "--norc", "-c", script], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "--norc", "-c", script], env=shell_environment, capture_output=True, text=True)
     assert done.stdout.splitlines()[0] == "time-split"
     assert "-F _auditor_completion auditor" in done.stdout
+
+
+ZSH = """
+zmodload zsh/zpty
+zpty z "PS1= zsh -f -i"
+zpty -w z 'autoload -Uz compinit; compinit -u -D; eval "$(auditor completion zsh)"; print REA""DY'
+zpty -r z line '*READY*'
+zpty -w -n z $'auditor explain time-s\t'
+zpty -r z line '*time-split*'
+print -r -- "$line"
+zpty -d z
+"""
+"""Types the beginning of a word and the tabulator into an interactive zsh, as a person would."""
+
+
+@pytest.mark.live
+def test_in_a_real_zsh(shell_environment: dict[str, str]) -> None:
+    command = [need_program("zsh"), "-f", "-c", ZSH]
+    done = subprocess.run(command, env=shell_environment, capture_output=True, text=True, timeout=60)
+    assert "auditor explain time-split" in done.stdout
+
+
+@pytest.mark.live
+def test_in_a_real_fish(shell_environment: dict[str, str]) -> None:
+    """The script lies where the help says, and fish finds it there by itself."""
+    folder = Path(shell_environment["XDG_CONFIG_HOME"]) / "fish" / "completions"
+    folder.mkdir(parents=True)
+    script = subprocess.run(["auditor", "completion", "fish"], env=shell_environment, capture_output=True, check=True)
+    (folder / "auditor.fish").write_bytes(script.stdout)
+    ask = 'complete -C "auditor explain time-s"; complete -C "auditor gate --prem"'
+    done = subprocess.run(
+        [need_program("fish"), "-c", ask], env=shell_environment, capture_output=True, text=True, timeout=60
+    )
+    words = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert words == ["time-split", "--premises"]
