@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from auditor.measures.readings.agreement import agree, extrapolation_error
+from auditor.measures.readings.in_progress import kv_tokens_held, longest_prompt, prompts_in_progress
 from auditor.measures.readings.prompt_work import (
     INFLATION_TOLERANCE,
     cache_is_off,
@@ -19,13 +20,8 @@ from auditor.measures.readings.prompt_work import (
 )
 from auditor.measures.readings.registry import IMPOSSIBLE, READINGS
 from auditor.measures.readings.requests import finished_count
-from auditor.measures.readings.steps import (
-    exceeds_budget,
-    kv_tokens_held,
-    longest_prompt,
-    prompts_in_progress,
-    several_front_ends,
-)
+from auditor.measures.readings.step_facts import several_front_ends
+from auditor.measures.readings.steps import exceeds_budget
 from auditor.measures.readings.time import impossible_time
 from auditor.measures.roles import DECODE, PREFILL, node_roles
 from auditor.measures.subject import Missing, Subject

@@ -112,10 +112,12 @@ def test_the_process_of_a_fleet_restarts_alone() -> None:
     from auditor.model import Options
     from auditor.pipeline import audit_window
 
-    both = window(target(*steady, address="a"), target(*fresh, address="b"))
+    both = window(target(*steady, address="a"), target(*fresh, address="b"), seconds=60)
     (s,) = audit_window(both, Options()).subjects
     assert value(s, "prompt_tokens") == 30 + 20
     assert state(s, "prompt_tokens") == "partial"
+    # One counts for a minute and the other for less: no length belongs to the 50.
+    assert "1 of 2 engines restarted" in (s.readings["prompt_tokens_per_wall_second"].reason or "")
 
 
 def test_a_series_that_was_away_for_a_page_may_have_restarted_meanwhile() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.captures.support import limits, state, value
-from tests.measures.pages import counter, gauge, histogram, subject
+from tests.measures.pages import counter, gauge, histogram, started, subject
 
 
 def engine(
@@ -117,3 +117,24 @@ def test_merged_chunks_are_seen_against_the_budget_only() -> None:
     assert "steps_merge_chunks" in subject(engine(), budget=1024).flags
     assert "steps_merge_chunks" not in subject(engine(), budget=2048).flags
     assert "steps_merge_chunks" not in subject(engine()).flags
+
+
+def test_a_prompt_that_died_with_its_engine_may_have_run_in_any_step() -> None:
+    """Life 1 ends with a request in progress, life 2 with none: the chunks of the dead one are in no counter.
+
+    Sixty of its chunks may have run beside the 60 small recorded steps, each of which then held thousands of tokens.
+    """
+    assert value(subject(engine(), budget=2048), "small_step_share") == 0.6  # no prompt is above 2,000 tokens
+    first = started(1000) + engine(small=0, large=0, computed=0, generated=0, requests=0)
+    s = subject(first, started(1000) + engine(running=1), started(9000) + engine(), budget=2048)
+    assert "counter_reset" in s.flags
+    assert limits(s, "small_step_share") == (0, 0.6)
+    # A step without output runs one full chunk, so dead prompts cannot lower the mean: 160,120 / (200 + 159,920 / 2048).
+    assert limits(s, "tokens_per_step") == (pytest.approx(575.793, rel=1e-5), 2048)
+    assert limits(s, "full_step_share")[1] == 1
+    assert any("died with it" in c for c in s.readings["small_step_share"].caveats)
+    # Recorded steps happened, whatever else did.
+    assert value(s, "min_steps") == 200
+    # No prompt can be longer than 5,000 tokens: with such a budget it is in one step, and dies unrun or recorded.
+    single = subject(first, started(1000) + engine(running=1), started(9000) + engine(), budget=8192)
+    assert value(single, "small_step_share") == 0.6

@@ -30,7 +30,10 @@ def seconds(s: Subject) -> float:
     # What was counted began with the restart, and only the page's start time says when that was.
     starts = [p.started_at for p in s.parts if p.restarts]
     since = None if s.window.end is None or None in starts else s.window.end - max(t for t in starts if t is not None)
-    if since is None or not 0 < since < s.window.seconds or len(starts) < len(s.parts):
+    if len(starts) < len(s.parts):
+        some = f"{len(starts)} of {len(s.parts)} engines restarted inside the window and were counted for less of it"
+        raise Missing("invalid", f"{some}: their sum belongs to no one length (--by target has the others)")
+    if since is None or not 0 < since < s.window.seconds:
         raise Missing("invalid", "the engine restarted inside the window, and the time since then is not known")
     return since
 
