@@ -129,7 +129,7 @@ def test_a_prompt_that_died_with_its_engine_may_have_run_in_any_step() -> None:
     s = subject(first, started(1000) + engine(running=1), started(9000) + engine(), budget=2048)
     assert "counter_reset" in s.flags
     assert limits(s, "small_step_share") == (0, 0.6)
-    # A step without output runs one full chunk, so dead prompts cannot lower the mean: 160,120 / (200 + 159,920 / 2048).
+    # A step without output runs one full chunk: dead prompts cannot lower 160,120 / (200 + 159,920 / 2048).
     assert limits(s, "tokens_per_step") == (pytest.approx(575.793, rel=1e-5), 2048)
     assert limits(s, "full_step_share")[1] == 1
     assert any("died with it" in c for c in s.readings["small_step_share"].caveats)
