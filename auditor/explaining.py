@@ -168,6 +168,9 @@ def _reading(name: str) -> Iterator[Section]:
     kind = "a distribution" if declared.distribution else "a reading"
     better = f"; better is {declared.better}" if declared.better else ""
     yield f"{name}: {kind} ({declared.unit}{better})", _paragraphs(declared.text)
+    shared = _paragraphs(declared.theme_text)[1:]
+    if shared:
+        yield "", shared
     used = [audit for audit, module in load_audits().items() if name in module.NEEDS]
     if used:
         yield "", [f"Judged by: {', '.join(used)}. A metrics server's query for it: auditor queries {name}"]

@@ -76,6 +76,7 @@ def _readings() -> Iterator[str]:
         if declared.theme != theme:
             theme = declared.theme
             yield f"\n## {theme.replace('_', ' ')}\n"
+            yield f"{declared.theme_text}\n"
             yield "| reading | unit | what |"
             yield "|---|---|---|"
         mark = " D" if declared.distribution else ""

@@ -61,6 +61,11 @@ class Declared:
         return self.name.startswith(("unmatched_", "unfinished_"))
 
     @property
+    def theme_text(self) -> str:
+        """What holds for all readings of its theme: a line, and what letters and units mean."""
+        return inspect.cleandoc(inspect.getmodule(self.function).__doc__ or "")
+
+    @property
     def text(self) -> str:
         return inspect.cleandoc(self.function.__doc__ or "")
 

@@ -1,9 +1,7 @@
 """What the bounds on engine steps are made of, and how much work can be out of sight.
 
 The histogram sees only steps that gave output and puts a whole prompt on the step of its first token, so it is bounded
-by what the counters allow. The letters are those of docs/readings.md: N recorded steps, N8 those of at most 8 tokens,
-C live computed prompt tokens, Y = C + generation - first tokens (what the model ran), E0 and E1 the most prompt
-tokens in progress at the window's ends.
+by what the counters allow. The letters are explained in ``steps.py``.
 """
 
 from __future__ import annotations
