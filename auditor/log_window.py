@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from auditor.log_parts import MISSING, log_parts, name_of
 from auditor.measures.targets import failed_target
 from auditor.model import LogEvidence, Part, Setting, TargetWindow, UsageError, Window
 from auditor.sources.files import STDIN
+from auditor.streams import once_only
 
 if TYPE_CHECKING:
     from auditor.engine_logs import Boot, LogScan
@@ -59,19 +59,24 @@ def _read(target: str, *, alone: bool) -> LogScan | Mapping[str, Any] | None:
     if head is None or not head.strip() or _is_page(head):
         return None
     if head.lstrip().startswith(b"{") and not _is_json_line(head):
-        return _batch_counts(target) if target != STDIN else None
+        return _batch_counts(target) if once_only(target) is None else None
     from auditor.engine_logs import scan_log
 
     scan = scan_log(target)
-    # Standard input cannot be read twice: what is neither page nor JSON ends here, with a reason.
-    return None if scan.is_empty and target != STDIN else scan
+    # What can be read once only ends here, with a reason, when it is neither page nor JSON.
+    return None if scan.is_empty and once_only(target) is None else scan
 
 
 def _head(target: str, *, alone: bool) -> bytes | None:
     """The first bytes of a file or of standard input, un-gzipped, and left where they are."""
-    if target == STDIN:
-        stream = sys.stdin.buffer
-        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if alone and isinstance(stream, io.BufferedReader) else None
+    try:
+        stream = once_only(target)
+    except OSError:
+        return None
+    if stream is not None:
+        if not isinstance(stream, io.BufferedReader) or (target == STDIN and not alone):
+            return None
+        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
     elif os.path.isfile(target):  # Path raises on a name that is too long to be one
         try:
             with Path(target).open("rb") as file:

@@ -13,7 +13,6 @@ import gzip
 import io
 import json
 import re
-import sys
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from auditor.model import UsageError
+from auditor.streams import once_only
 
 LINE_LIMIT = 256 * 1024
 """Bytes of one line that are looked at. The longest that matter (start-up arguments) have about 20 KB."""
@@ -142,10 +142,8 @@ class LogReader:
     def _open(self) -> IO[bytes]:
         if self._given is not None:
             raw: Any = self._given
-        elif self.name == "-":
-            raw = sys.stdin.buffer
         else:
-            raw = open(self.name, "rb")  # noqa: SIM115 - closed by the caller's with
+            raw = once_only(self.name) or open(self.name, "rb")  # noqa: SIM115 - closed by the caller's with
         buffered = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
         head = buffered.peek(4)[:4]
         if head[:2] == b"\x1f\x8b":

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import sys
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from auditor.model import EvidenceError, UsageError
 from auditor.sources.exposition import LARGEST_PAGE_BYTES, read_body
+from auditor.streams import STDIN, once_only
 
-STDIN = "-"
+__all__ = ["STDIN", "as_saved_document", "read_file", "read_times"]
 
 
 def read_file(path: str) -> bytes:
@@ -22,10 +23,9 @@ def read_file(path: str) -> bytes:
         UsageError: the file is not there or cannot be read.
         PageError: it unpacks to more than the cap, or its gzip is broken.
     """
-    if path == STDIN:
-        return read_body(sys.stdin.buffer.read(LARGEST_PAGE_BYTES + 1))
     try:
-        with Path(path).open("rb") as file:
+        stream = once_only(path)
+        with nullcontext(stream) if stream is not None else Path(path).open("rb") as file:
             data = file.read(LARGEST_PAGE_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
