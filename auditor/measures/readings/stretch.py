@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from auditor.measures.ceilings.evidence import Evidence
-from auditor.measures.ceilings.lulls import lull_base
-from auditor.measures.ceilings.ranges import Ceiling, find_ceiling
-from auditor.measures.ceilings.wording import sentence
+from typing import TYPE_CHECKING
+
 from auditor.measures.histogram import iter_buckets
 from auditor.measures.readings.registry import Found, reading
 from auditor.measures.readings.time import impossible_time
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
+
+if TYPE_CHECKING:
+    from auditor.measures.ceilings.evidence import Evidence
+    from auditor.measures.ceilings.ranges import Ceiling
 
 MOST_PREEMPTED = 0.01
 REBUILT = "sums are rebuilt from bucket midpoints on this page"
@@ -64,6 +66,9 @@ def decode_stretch_share(s: Subject) -> Found:
             sources=("preemptions",),
         )
     e = gather(s)
+    from auditor.measures.ceilings.lulls import lull_base
+    from auditor.measures.ceilings.ranges import find_ceiling
+
     lull = lull_base(s, e.longest_prefill_seconds) if s.slices else None
     budget = s.setting("budget")
     c = find_ceiling(
@@ -80,6 +85,8 @@ def decode_stretch_share(s: Subject) -> Found:
         caveats.append(f"steps without prefill read off {lull[1]:g} gaps in lulls of the series")
     if preempted.value:
         caveats.append(f"{preempted.value:.2%} preemptions per request: a little recomputed prefill is hidden")
+    if s.restarted and s.window.kind != "scrapes":
+        caveats.append("the engine restarted inside the window: chunks of prompts that died with it are not counted")
     if e.prefill_alone:
         caveats.append("decode time is end-to-end minus first-token time; gaps are those of streaming requests")
     low, high = _share(e, c.at_99[0]) or 0.0, _share(e, c.at_99[1])
@@ -103,6 +110,8 @@ def _share(e: Evidence, speedup: float | None) -> float | None:
 
 
 def _extra(c: Ceiling, e: Evidence, *, budget_known: bool) -> dict[str, object]:
+    from auditor.measures.ceilings.wording import sentence
+
     plain = e.service_seconds / e.decode_seconds if e.decode_seconds > 0 else None
     return {
         "ceiling_99": list(c.at_99),
@@ -133,6 +142,8 @@ def gather(s: Subject) -> Evidence:
         raise Missing("invalid", REBUILT, sources=sources)
     if finished <= 0 or prefill.count <= 0 or prefill.sum + decode_seconds <= 0:
         raise Missing("no_traffic", "no request finished in the window", sources=sources)
+    from auditor.measures.ceilings.evidence import Evidence
+
     tokens_per_gap = 1.0 if prefill_alone else _tokens_per_gap(s)
     return Evidence(
         gaps=_gaps(s),
