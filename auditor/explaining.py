@@ -10,7 +10,6 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from types import CodeType, FunctionType
 from typing import Any
 
 from auditor.audits import Audit, load_audits
@@ -18,6 +17,7 @@ from auditor.levers import load_levers
 from auditor.measures.examples import example_subject
 from auditor.measures.flags import ELSEWHERE, FLAGS, flag_text
 from auditor.measures.readings import READINGS
+from auditor.measures.readings.behind import quantities_behind, words_in
 from auditor.measures.sheet import form_lines, quantity_rows
 from auditor.measures.vocabulary import Engine, load_vocabulary
 from auditor.model import Example, Options
@@ -190,7 +190,7 @@ def _reading(name: str) -> Iterator[Section]:
 
 def _flag(name: str) -> Iterator[Section]:
     yield f"{name}: a flag", [" ".join(flag_text(name).split())]
-    carried = [audit for audit, module in load_audits().items() if name in _strings(_function(module.audit).__code__)]
+    carried = [audit for audit, module in load_audits().items() if name in words_in(module.audit)]
     if carried:
         yield "", [f"Shown beside: {', '.join(carried)}"]
     for example in _examples(preferred=carried):
@@ -268,54 +268,3 @@ def _declared(engine: Engine, name: str) -> Iterator[str]:
     yield f"  {q.series[0]}{where}{split}{older}: {q.kind}, {q.counts}"
     for caveat in q.caveats:
         yield f"      caveat: {caveat}"
-
-
-def quantities_behind(reading: str) -> list[str]:
-    """Quantities that a reading's function names, directly or through what it calls, in order of appearance."""
-    known = {name for engine in load_vocabulary().engines for name in engine.quantities}
-    found: dict[str, None] = {}
-    seen: set[object] = set()
-
-    def visit(function: FunctionType) -> None:
-        if function in seen:
-            return
-        seen.add(function)
-        for text in _strings(function.__code__, function.__globals__):
-            if text in known:
-                found.setdefault(text)
-            elif text in READINGS:
-                visit(_function(READINGS[text].function))
-        for called in _globals_used(function.__code__):
-            other = function.__globals__.get(called)
-            if isinstance(other, FunctionType) and other.__module__.startswith("auditor.measures.readings"):
-                visit(other)
-
-    visit(_function(READINGS[reading].function))
-    return list(found)
-
-
-def _function(value: Any) -> FunctionType:
-    assert isinstance(value, FunctionType)
-    return value
-
-
-def _strings(code: CodeType, names: Mapping[str, Any] | None = None) -> list[str]:
-    """String constants of a function, those inside tuples, inner functions and named constants too."""
-    values: list[Any] = list(code.co_consts)
-    if names is not None:
-        values += [names[n] for n in _globals_used(code) if isinstance(names.get(n), tuple | str)]
-    out: list[str] = []
-    while values:
-        value = values.pop(0)
-        if isinstance(value, str):
-            out.append(value)
-        elif isinstance(value, tuple):
-            values = [*value, *values]
-        elif isinstance(value, CodeType):
-            values = [*value.co_consts, *values]
-    return out
-
-
-def _globals_used(code: CodeType) -> list[str]:
-    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return [*code.co_names, *(name for c in inner for name in _globals_used(c))]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from auditor.measures.histogram import merge
+from auditor.measures.merging import merge_over_time
 from auditor.model import (
     Counter,
     Gauge,
@@ -121,31 +120,3 @@ def _keep_unsliced(part: Part, quantities: Mapping[str, Quantity]) -> dict[str, 
     """Labels of info series hold for every piece, whether or not the course carries them."""
     infos = {name: q for name, q in part.quantities.items() if not isinstance(q, Counter | Gauge | Histogram)}
     return {**infos, **quantities}
-
-
-def merge_over_time(found: Sequence[Quantity]) -> Quantity:
-    """One quantity over neighbouring slices: increases add, levels run from the first to the last."""
-    first = found[0]
-    if isinstance(first, Counter):
-        counters = [q for q in found if isinstance(q, Counter)]
-        split: dict[str, float] = {}
-        for q in counters:
-            for key, value in q.split.items():
-                split[key] = split.get(key, 0.0) + value
-        return Counter(math.fsum(q.increase for q in counters), counters[0].at_start, counters[-1].at_end, split)
-    if isinstance(first, Histogram):
-        return merge([q for q in found if isinstance(q, Histogram)])
-    if isinstance(first, Gauge):
-        gauges = [q for q in found if isinstance(q, Gauge)]
-        lows = [q.low for q in gauges if q.low is not None]
-        highs = [q.high for q in gauges if q.high is not None]
-        means = [q.mean for q in gauges if q.mean is not None]
-        return Gauge(
-            first=gauges[0].first,
-            last=gauges[-1].last,
-            low=min(lows, default=None),
-            high=max(highs, default=None),
-            mean=math.fsum(means) / len(means) if means else None,
-            split=gauges[-1].split,
-        )
-    return first

@@ -9,10 +9,11 @@ import pytest
 
 from auditor.audits import load_audits
 from auditor.entry import run
-from auditor.explaining import EXIT_CODES, explain, known_names, quantities_behind, right_name
+from auditor.explaining import EXIT_CODES, explain, known_names, right_name
 from auditor.levers import load_levers
 from auditor.measures.flags import ELSEWHERE, FLAGS
 from auditor.measures.readings import READINGS
+from auditor.measures.readings.behind import quantities_behind
 
 HEAVY = ("pandas", "numpy", "requests", "prometheus_client", "rich", "jinja2", "matplotlib", "pydantic")
 

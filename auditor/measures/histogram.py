@@ -7,11 +7,15 @@ the first bucket starting at 0 (all our quantities are lengths of time or number
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import NamedTuple
 
 from auditor.model import Histogram
+
+AGREE = 0.005
+"""Two series of one fact that differ by more than this share contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +183,46 @@ def merge(parts: list[Histogram]) -> Histogram:
         if h.edges == edges:
             counts = [a + b for a, b in zip(counts, h.counts, strict=True)]
     return Histogram(edges, tuple(counts), total_sum, total, None, rebuilt)
+
+
+def make_histogram(
+    cumulative: Mapping[float, float],
+    total: float,
+    count: float | None,
+    *,
+    flaw: str | None = None,
+    rebuilt_sum: bool = False,
+) -> Histogram:
+    """A histogram from cumulative counts by edge; says what is wrong with it instead of guessing."""
+    edges = tuple(sorted(cumulative))
+    return check_histogram(edges, [cumulative[e] for e in edges], total, count, flaw=flaw, rebuilt_sum=rebuilt_sum)
+
+
+def check_histogram(
+    edges: tuple[float, ...],
+    cumulative: Sequence[float],
+    total: float,
+    count: float | None,
+    *,
+    flaw: str | None = None,
+    rebuilt_sum: bool = False,
+) -> Histogram:
+    """:func:`make_histogram` for edges that are sorted already."""
+    if not edges:
+        return Histogram((), (), total, count or 0.0, flaw or "the page has no buckets for it", rebuilt_sum)
+    if edges[0] < 0:
+        flaw = flaw or "it has a bucket below zero"
+    if not math.isinf(edges[-1]):
+        flaw = flaw or "its last bucket (le=+Inf) is missing"
+    top = cumulative[-1]
+    n = count if count is not None else top
+    counts = (cumulative[0], *map(sub, cumulative[1:], cumulative))
+    least = min(counts)
+    # Sums of doubles may fall short by a rounding; more than that is a contradiction.
+    if least < -1e-6 * max(1.0, top):
+        flaw = flaw or "a bucket holds fewer observations than the one below it"
+    if abs(top - n) > max(1.0, AGREE * n):
+        flaw = flaw or f"its buckets hold {top:g} observations, its count says {n:g}"
+    if flaw:
+        return Histogram((), (), total, n, flaw, rebuilt_sum)
+    return Histogram(edges, counts if least >= 0 else tuple(max(0.0, c) for c in counts), total, n, None, rebuilt_sum)

@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import sub
 
 from auditor.measures.grouping import PartKey, Place, Points, copy_key, declared_names, group_series
+from auditor.measures.histogram import AGREE, check_histogram
 from auditor.measures.lives import CREATED, Lives, find_lives
 from auditor.measures.moves import LARGEST, Moves
 from auditor.measures.sharing import share_unlabelled
 from auditor.measures.vocabulary import Declaration, Engine
 from auditor.model import Counter, Gauge, Histogram, Info, Labels, Part, Quantity, Slice, TargetWindow
-
-AGREE = 0.005
-"""Two names of one thing agree within one unit or this share."""
 
 
 def reduce_target(target: TargetWindow, engine: Engine, lives: Lives | None = None) -> tuple[Part, ...]:
@@ -270,49 +267,6 @@ def _add(rises: Sequence[float], chosen: Sequence[tuple[Place, str | None]]) -> 
     return total, split
 
 
-def make_histogram(
-    cumulative: Mapping[float, float],
-    total: float,
-    count: float | None,
-    *,
-    flaw: str | None = None,
-    rebuilt_sum: bool = False,
-) -> Histogram:
-    """A histogram from cumulative counts by edge; says what is wrong with it instead of guessing."""
-    edges = tuple(sorted(cumulative))
-    return check_histogram(edges, [cumulative[e] for e in edges], total, count, flaw=flaw, rebuilt_sum=rebuilt_sum)
-
-
-def check_histogram(
-    edges: tuple[float, ...],
-    cumulative: Sequence[float],
-    total: float,
-    count: float | None,
-    *,
-    flaw: str | None = None,
-    rebuilt_sum: bool = False,
-) -> Histogram:
-    """:func:`make_histogram` for edges that are sorted already."""
-    if not edges:
-        return Histogram((), (), total, count or 0.0, flaw or "the page has no buckets for it", rebuilt_sum)
-    if edges[0] < 0:
-        flaw = flaw or "it has a bucket below zero"
-    if not math.isinf(edges[-1]):
-        flaw = flaw or "its last bucket (le=+Inf) is missing"
-    top = cumulative[-1]
-    n = count if count is not None else top
-    counts = (cumulative[0], *map(sub, cumulative[1:], cumulative))
-    least = min(counts)
-    # Sums of doubles may fall short by a rounding; more than that is a contradiction.
-    if least < -1e-6 * max(1.0, top):
-        flaw = flaw or "a bucket holds fewer observations than the one below it"
-    if abs(top - n) > max(1.0, AGREE * n):
-        flaw = flaw or f"its buckets hold {top:g} observations, its count says {n:g}"
-    if flaw:
-        return Histogram((), (), total, n, flaw, rebuilt_sum)
-    return Histogram(edges, counts if least >= 0 else tuple(max(0.0, c) for c in counts), total, n, None, rebuilt_sum)
-
-
 def _magnitude(quantity: Quantity) -> float:
     if isinstance(quantity, Counter):
         return quantity.increase
@@ -323,4 +277,4 @@ def _magnitude(quantity: Quantity) -> float:
     return float(len(quantity.labels))
 
 
-__all__ = ["CREATED", "check_histogram", "declared_names", "make_histogram", "reduce_target", "share_unlabelled"]
+__all__ = ["CREATED", "declared_names", "reduce_target", "share_unlabelled"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from auditor.outputs._advice import settling, unknowns
 from auditor.outputs._lever_lines import HEADING, lever_lines
 from auditor.outputs.text import (
     MARKS,
@@ -245,10 +246,10 @@ def _advice(console: Console, document: Mapping[str, Any], subject: Mapping[str,
     first = [step for v in broken for step in v["next"][:1]]
     for i, step in enumerate(first[:3]):
         rows.append(("TRY FIRST" if i == 0 else "", safe_sentence(step)))
-    unknown = list(_unknown(subject))
+    unknown = list(unknowns(subject))
     for i, text in enumerate(unknown[:2]):
         rows.append(("NOT KNOWN" if i == 0 else "", text))
-    settle = list(_settle(document, subject))
+    settle = list(settling(document, subject))
     for i, text in enumerate(settle[:2]):
         rows.append(("SETTLE IT" if i == 0 else "", text))
     if not rows:
@@ -263,33 +264,6 @@ def _advice(console: Console, document: Mapping[str, Any], subject: Mapping[str,
     for head, text in rows:
         table.add_row(Text(head, style="bold"), Text(text))
     console.print(table)
-
-
-def _unknown(subject: Mapping[str, Any]) -> Iterator[str]:
-    levers = subject.get("levers", {})
-    if not levers:
-        yield "what prefill levers could gain: decode time hides other requests' prefill"
-    if "aborts_not_exported" in subject["flags"]:
-        yield "client disconnects: they leave no trace in this engine's counters"
-
-
-def _settle(document: Mapping[str, Any], subject: Mapping[str, Any]) -> Iterator[str]:
-    if "no_traffic" in subject["flags"]:
-        yield "audit it again while requests run: auditor audit URL --window 10m"
-        return
-    if "log_only" in subject["flags"]:
-        yield "a page of /metrics answers what a log cannot: auditor audit URL --window 10m"
-        return
-    window = document["window"]
-    options = []
-    if window["kind"] == "lifetime" or "too_few_requests" in subject["flags"]:
-        options.append("--window 10m")
-    elif window["seconds"] is None:
-        options.append("--seconds N" if window["kind"] == "scrapes" else "--times FILE")
-    if "budget" not in subject["settings"]:
-        options.append("--budget N (or --boot-log FILE)")
-    if options:
-        yield f"auditor audit {'URL' if '--window 10m' in options else 'TARGET'} {' '.join(options)}"
 
 
 def _evidence(console: Console, subject: Mapping[str, Any]) -> None:

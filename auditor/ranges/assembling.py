@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from auditor.measures.histogram import make_histogram
 from auditor.measures.promql import PIECE, Scope
-from auditor.measures.reduce import make_histogram
 from auditor.measures.vocabulary import Declaration
 from auditor.model import Counter, Gauge, Histogram, Info, Quantity
 from auditor.ranges.natives import Flawed, add_histograms, native_histogram

@@ -27,23 +27,20 @@ import math
 import re
 from collections.abc import Callable
 from itertools import repeat
-from typing import Literal
 
-from auditor.model import EvidenceError, Labels, Page, PageShape, SeriesKey, sort_labels
+from auditor.model import Labels, Page, PageShape, SeriesKey, sort_labels
+from auditor.sources.bodies import PageError, find_cut, quote, refuse_joined_pages, refuse_other_documents
 
-LARGEST_PAGE_BYTES = 64 * 2**20
 MOST_LINES = 1_000_000
 """Five times the largest page known. Bounds memory: 64 MiB of hostile lines could be ten million series."""
 MOST_LIBRARY_WORK = 3 * 10**10
 """Bound for the sum of squared lengths of the lines that go to prometheus-client, whose time grows with the
 square of a line's length. Enough for 200,000 lines of 300 bytes or one of 170 kB; a few seconds at worst."""
 
-PageErrorKind = Literal["empty", "html", "cut", "not_exposition", "too_many"]
 Wanted = Callable[[str], bool]
 _Values = dict[Labels, float]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GZIP_MAGIC = b"\x1f\x8b"
 _KINDS = frozenset(b"counter gauge histogram gaugehistogram summary info stateset unknown untyped".split())
 _FAMILY_SUFFIXES = ("_total", "_created", "_bucket", "_count", "_sum", "_gcount", "_gsum", "_info")
 
@@ -60,39 +57,8 @@ _ODD_LINE = re.compile(
         (?: \s++ \# .* )? \s*                  # exemplar""",
     re.VERBOSE | re.DOTALL,
 )
-_JSON = re.compile(rb'\[|\{\s*(?:"[^"]*"\s*:|\})')
 _ESCAPE = re.compile(r'\\([\\n"])')
 _HELP_ESCAPE = re.compile(r"\\([\\n])")
-
-
-class PageError(EvidenceError):
-    """A body that is no whole metrics page. The message is one sentence that stands on its own."""
-
-    def __init__(self, kind: PageErrorKind, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind: PageErrorKind = kind
-
-
-def read_body(data: bytes) -> bytes:
-    """The bytes of a saved page, unpacked if they are gzip data (told by the first two bytes).
-
-    Raises PageError: ``too_many`` above 64 MiB, packed or not; ``cut`` or ``not_exposition`` for gzip
-    data that ends early or is damaged.
-    """
-    if data.startswith(_GZIP_MAGIC):
-        import gzip
-        import zlib
-
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-                data = unpacked.read(LARGEST_PAGE_BYTES + 1)
-        except EOFError:
-            raise PageError("cut", "The gzip file ends early: save the page again.") from None
-        except (OSError, zlib.error) as error:
-            raise PageError("not_exposition", f"The gzip file is damaged ({error}).") from None
-    if len(data) > LARGEST_PAGE_BYTES:
-        raise PageError("too_many", f"The page is larger than {LARGEST_PAGE_BYTES // 2**20} MiB.")
-    return data
 
 
 def parse_page(body: bytes, *, content_type: str | None = None, wanted: Wanted | None = None) -> Page:
@@ -108,11 +74,11 @@ def parse_page(body: bytes, *, content_type: str | None = None, wanted: Wanted |
     Raises PageError. Of names that are not wanted only the first line is checked.
     """
     body = body.removeprefix(_BYTE_ORDER_MARK)
-    _refuse_other_documents(body)
+    refuse_other_documents(body)
     if body.count(b"\n") > MOST_LINES:
         raise PageError("too_many", f"The page has more than {MOST_LINES:,} lines.")
-    _refuse_joined_pages(body)
-    cut = _find_cut(body, content_type)
+    refuse_joined_pages(body)
+    cut = find_cut(body, content_type)
     reader = _Reader(wanted)
     reader.read(body[: body.rfind(b"\n") + 1] if cut else body)
     if cut:
@@ -135,35 +101,6 @@ def plain_series(head: bytes) -> SeriesKey | None:
         return (name.decode(), _LabelSets()[rest[:-2]]) if rest.endswith(b'"}') else None
     except _OddError:
         return None
-
-
-def _refuse_other_documents(body: bytes) -> None:
-    start = body[:4096].lstrip()
-    if not start and not body.strip():
-        raise PageError("empty", "The body is empty: it holds no metrics.")
-    if start.startswith(b"<"):
-        raise PageError("html", "The body is an HTML or XML document, not a metrics page.")
-    if _JSON.match(start):
-        raise PageError("not_exposition", "The body is JSON, not a metrics page.")
-
-
-def _refuse_joined_pages(body: bytes) -> None:
-    end = body.find(b"\n# EOF")
-    rest = body[end + len(b"\n# EOF") :] if end >= 0 else b""
-    if rest[:1] in (b"\r", b"\n") and rest.strip():
-        raise PageError("not_exposition", "The page goes on after '# EOF': two pages were joined.")
-
-
-def _find_cut(body: bytes, content_type: str | None) -> str | None:
-    """Why the page is not complete, or None. Cut inside a number, it would be read with a smaller one."""
-    last_line = body[-64:].rstrip().rpartition(b"\n")[2]
-    if last_line == b"# EOF":
-        return None
-    if content_type is not None and "application/openmetrics-text" in content_type.lower():
-        return "The page was cut off: OpenMetrics text must end with the line '# EOF'."
-    if not body.endswith(b"\n"):
-        return "The page was cut off: its last line does not end with a newline."
-    return None
 
 
 class _OddError(Exception):
@@ -345,15 +282,10 @@ def _require_same(name: str, labels: Labels, first: float, second: float) -> Non
     if first == second or (math.isnan(first) and math.isnan(second)):
         return
     pairs = ",".join(f'{key}="{value}"' for key, value in labels)
-    series = _quote(f"{name}{{{pairs}}}" if pairs else name)
+    series = quote(f"{name}{{{pairs}}}" if pairs else name)
     raise PageError("not_exposition", f"The page has series {series} twice, with values {first!r} and {second!r}.")
 
 
 def _refuse_line(line: bytes, line_number: int) -> PageError:
-    text = _quote(line.decode("utf-8", "replace").strip())
+    text = quote(line.decode("utf-8", "replace").strip())
     return PageError("not_exposition", f"Line {line_number} is not of a metrics page: {text}.")
-
-
-def _quote(text: str, longest: int = 120) -> str:
-    """Text from a page, safe for a terminal and short."""
-    return repr(text if len(text) <= longest else text[:longest] + "...")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.model import EvidenceError, UsageError
-from auditor.sources.exposition import LARGEST_PAGE_BYTES, read_body
+from auditor.sources.bodies import LARGEST_PAGE_BYTES, read_body
 from auditor.streams import STDIN, once_only
 
 __all__ = ["STDIN", "as_saved_document", "read_file", "read_times"]

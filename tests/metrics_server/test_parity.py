@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from auditor.measures.merging import merge_quantities
 from auditor.measures.reduce import reduce_target
-from auditor.measures.subject import merge_quantities
 from auditor.measures.vocabulary import Vocabulary
 from auditor.model import Counter, Gauge, Histogram, Info, Options, Page, Part, Quantity, TargetWindow, Window
 from auditor.pipeline import audit_window

@@ -123,7 +123,8 @@ def _swap_number(data: bytearray, dice: random.Random, words: tuple[bytes, ...])
 
 def read_page(data: bytes, path: Path) -> None:
     from auditor.measures.vocabulary import load_vocabulary
-    from auditor.sources.exposition import parse_page, read_body
+    from auditor.sources.bodies import read_body
+    from auditor.sources.exposition import parse_page
 
     parse_page(read_body(data), wanted=load_vocabulary().wanted)
 
@@ -151,7 +152,7 @@ def read_log(data: bytes, path: Path) -> None:
 
 def read_window(data: bytes, path: Path) -> None:
     from auditor.saved import window_from_json
-    from auditor.sources.exposition import read_body
+    from auditor.sources.bodies import read_body
     from auditor.sources.files import as_saved_document
 
     document = as_saved_document(read_body(data))
@@ -160,7 +161,7 @@ def read_window(data: bytes, path: Path) -> None:
 
 
 def read_report(data: bytes, path: Path) -> None:
-    from auditor.sources.exposition import read_body
+    from auditor.sources.bodies import read_body
     from auditor.sources.files import as_saved_document
 
     as_saved_document(read_body(data))

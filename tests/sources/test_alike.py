@@ -13,7 +13,8 @@ from auditor.measures.vocabulary import load_vocabulary
 from auditor.model import Page
 from auditor.sources import alike
 from auditor.sources.alike import PageReader
-from auditor.sources.exposition import PageError, parse_page
+from auditor.sources.bodies import PageError
+from auditor.sources.exposition import parse_page
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 WANTED = load_vocabulary().wanted

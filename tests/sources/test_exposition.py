@@ -25,8 +25,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_classic
 
 from auditor.model import EvidenceError, Labels, Page
-from auditor.sources import exposition
-from auditor.sources.exposition import PageError, parse_page, read_body
+from auditor.sources import bodies
+from auditor.sources.bodies import PageError, read_body
+from auditor.sources.exposition import parse_page
 from tests.benchmarks.big_page import make_big_page
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -152,7 +153,8 @@ class TestRealPages:
     def test_a_plain_page_needs_no_library(self) -> None:
         code = """
             import sys
-            from auditor.sources.exposition import parse_page, read_body
+            from auditor.sources.bodies import read_body
+            from auditor.sources.exposition import parse_page
             for path in sys.argv[1:]:
                 parse_page(read_body(open(path, "rb").read()), wanted=lambda name: True)
                 assert "prometheus_client" not in sys.modules, path
@@ -537,7 +539,7 @@ class TestReadBody:
         assert caught.value.kind == "too_many"
 
     def test_the_cap_holds_for_plain_bytes_and_is_exact(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(exposition, "LARGEST_PAGE_BYTES", 10)
+        monkeypatch.setattr(bodies, "LARGEST_PAGE_BYTES", 10)
         for pack in (bytes, gzip.compress):
             assert len(read_body(pack(b"x" * 10))) == 10
             with pytest.raises(PageError):
