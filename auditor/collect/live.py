@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from auditor.collect.addresses import expand_addresses
 from auditor.collect.inputs import Inputs, Progress
-from auditor.collect.window import make_window, shown_name
+from auditor.collect.window import make_window, shown_name, twin_warnings
 from auditor.http import Client
 from auditor.measures.targets import build_target, failed_target
 from auditor.measures.vocabulary import Vocabulary
@@ -57,6 +57,7 @@ def live_window(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, 
         seconds=statistics.median(spans) if spans else None,
         start=min(starts, default=None),
         end=max(ends, default=None),
+        warnings=twin_warnings((b.address, b.page) for b in second if b.page is not None),
         source=f"{shown_name(out[0].address)} over {inputs.window_seconds:g} s"
         if len(out) == 1
         else f"{len(out)} targets",

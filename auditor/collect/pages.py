@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auditor.collect.addresses import expand_addresses
 from auditor.collect.inputs import Inputs, is_address
-from auditor.collect.window import make_window, shown_name
+from auditor.collect.window import make_window, shown_name, twin_warnings
 from auditor.measures.targets import SeenServers, build_target, failed_target
 from auditor.measures.vocabulary import Vocabulary
 from auditor.model import EvidenceError, Page, TargetWindow, UsageError, Window
@@ -84,13 +84,16 @@ def lifetime_window(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None =
     live = [t for t in inputs.targets if is_address(t)]
     fetched: dict[str, TargetWindow] = {}
     moment: float | None = None
+    warnings: list[str] = []
     if live:
         from auditor.http import Client
         from auditor.sources.scrape import metrics_url, scrape_all
 
         urls = expand_addresses([metrics_url(t) for t in live], expand=inputs.expand_dns)
         with Client(inputs.transport) as client:
-            for got in scrape_all(client, urls, vocabulary.wanted):
+            scraped = scrape_all(client, urls, vocabulary.wanted)
+            warnings = twin_warnings((got.address, got.page) for got in scraped if got.page is not None)
+            for got in scraped:
                 moment = got.at if got.at is not None else moment
                 fetched[got.address] = (
                     failed_target(got.address, got.failure or "no page")
@@ -111,7 +114,16 @@ def lifetime_window(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None =
         targets.append(build_target(name, [(None, page)], vocabulary, saved=True))
     names = [shown_name(t.address) for t in targets]
     source = names[0] if len(names) == 1 else f"{len(names)} targets"
-    return make_window("lifetime", targets, inputs, vocabulary, seconds=inputs.seconds, end=moment, source=source)
+    return make_window(
+        "lifetime",
+        targets,
+        inputs,
+        vocabulary,
+        seconds=inputs.seconds,
+        end=moment,
+        warnings=warnings,
+        source=source,
+    )
 
 
 def _read_page(path: str, reader: PageReader, body: bytes | None = None) -> Page:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from auditor.collect.inputs import Inputs
 from auditor.measures.lives import find_lives
+from auditor.measures.targets import find_twins
 from auditor.measures.vocabulary import Vocabulary
-from auditor.model import TargetWindow, Window
+from auditor.model import Page, TargetWindow, Window
 from auditor.sources.files import STDIN
 
 
 def shown_name(address: str) -> str:
     return address if "://" in address or address == STDIN else Path(address).name
+
+
+def twin_warnings(pages: Iterable[tuple[str, Page]]) -> list[str]:
+    """What to say where one server was read twice: by name and by number, or through a balancer and directly."""
+    twins = find_twins(pages)
+    if not twins:
+        return []
+    address, earlier = twins[0]
+    more = f" (and {len(twins) - 1} more pairs)" if len(twins) > 1 else ""
+    return [
+        f"{address} and {earlier} share their creation times{more}: if they are one server, its requests count twice "
+        "here; name it once"
+    ]
 
 
 def make_window(

@@ -215,6 +215,23 @@ class SeenServers:
         return not known
 
 
+def find_twins(pages: Iterable[tuple[str, Page]]) -> list[tuple[str, str]]:
+    """(address, earlier address) of pages that share a creation time, which no two processes do.
+
+    Start times alone do not tell: they have a hundredth of a second, and replicas are started together.
+    """
+    seen: dict[tuple[SeriesKey, float], str] = {}
+    twins = []
+    for address, page in pages:
+        marks = [(page.shape.keys[i], page.values[i]) for i in _identifying(page.shape)[0]]
+        earlier = next((seen[mark] for mark in marks if mark in seen), None)
+        if earlier is not None:
+            twins.append((address, earlier))
+        for mark in marks:
+            seen.setdefault(mark, address)
+    return twins
+
+
 def _identifying(shape: PageShape) -> tuple[list[int], list[int]]:
     """Where the creation times and the start time stand among a page's values."""
     if "identifying" not in shape.memo:

@@ -231,3 +231,16 @@ def test_openmetrics_by_its_content_type() -> None:
         cut = auditor("audit", server.url(), "--as", "json")
     assert cut.code == 3
     assert "cut off" in cut.json["targets"][0]["reason"]
+
+
+@pytest.mark.parametrize("window", [(), ("--window", "0.2s")], ids=["once", "twice"])
+def test_one_server_under_two_names_is_said_to_count_twice(window: tuple[str, ...]) -> None:
+    """127.0.0.1 and localhost: creation times are those of one process, so every request would be there twice."""
+    with serve(in_turn(page(A, "after"))) as server, serve(in_turn(page(B, "after"))) as other:
+        names = [server.url(), server.url().replace("127.0.0.1", "localhost")]
+        apart = auditor("audit", names[0], other.url(), *window, "--as", "json")
+        both = auditor("audit", *names, *window, "--as", "json")
+    assert apart.json["window"]["warnings"] == []
+    (said,) = both.json["window"]["warnings"]
+    assert "share their creation times" in said
+    assert all(name in said for name in names)
