@@ -97,7 +97,7 @@ def draw_trend(axes: Axes, trend: Mapping[str, Any], p: Palette) -> None:
     if values[-1] is not None:
         outside = band is not None and not band[0] <= values[-1] <= band[1]
         marker, colour = ("D", p.bad) if outside else ("o", p.c1)
-        axes.plot([x[-1]], [values[-1]], marker=marker, color=colour, markersize=5.5)
+        axes.plot([x[-1]], [values[-1]], marker=marker, color=colour, markersize=5.5, clip_on=False)
     if all(v is None or v >= 0 for v in values):
         axes.set_ylim(bottom=0)
     if band is not None:
