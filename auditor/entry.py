@@ -94,7 +94,7 @@ def _dispatch(argv: list[str]) -> int:
         return USAGE
     except click.ClickException as error:
         where = getattr(error, "ctx", None)
-        hint = f" (auditor {where.info_name} --help)" if where is not None and where.parent else ""
+        hint = f" ({where.command_path} --help)" if where is not None and where.parent else ""
         return _say(f"{error.format_message()}{hint}", USAGE)
     return result if isinstance(result, int) else 0
 

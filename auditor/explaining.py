@@ -7,6 +7,7 @@ as they are printed. Nothing is written twice.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from auditor.audits import Audit, load_audits
 from auditor.levers import load_levers
+from auditor.meanings import MEANINGS
 from auditor.measures.examples import example_subject
 from auditor.measures.flags import ELSEWHERE, FLAGS, flag_text
 from auditor.measures.readings import READINGS
@@ -39,6 +41,13 @@ PRECEDENCE_TEXT = (
     "Where several apply: 2 before 4 before 1 before 3 before 0. The output format never changes the code."
 )
 
+QUANTILES: Mapping[str, str] = {"p50": "the median", "p90": "the 90th percentile", "p99": "the 99th percentile"}
+QUANTILE_TEXT = (
+    "Known no better than the bucket of the histogram in which it lies: low and high are that bucket's edges, and the "
+    "value between them is interpolated. interval is where it lies with 95 % certainty, by how many were observed."
+)
+_QUANTILE = re.compile(r"(.+?)[. ](p50|p90|p99)", re.IGNORECASE)
+
 STATES: Mapping[str, str] = {
     "measured": "There is a value, for the whole window.",
     "partial": "There is a value, of part of the window: the engine restarted in it, or too little of it is covered.",
@@ -63,16 +72,28 @@ VERDICTS: Mapping[str, str] = {
 
 def known_names() -> tuple[str, ...]:
     """Everything that can be explained."""
-    names = [*load_audits(), *load_levers(), *READINGS, *FLAGS, *ELSEWHERE, "exit-codes", *STATES, *VERDICTS]
+    names = [*load_audits(), *load_levers(), *READINGS, *FLAGS, *ELSEWHERE, "exit-codes", *STATES, *VERDICTS, *MEANINGS]
     names += [engine.name for engine in load_vocabulary().engines]
     return tuple(dict.fromkeys(names))
 
 
 def right_name(name: str) -> str:
-    """The name as it is known: hyphens and underscores are taken for each other."""
-    known = known_names()
-    variants = (name, name.lower().replace("_", "-"), name.lower().replace("-", "_"))
-    return next((v for v in variants if v in known), name)
+    """The name as it is known: case does not count, and hyphens, underscores and blanks are taken for each other."""
+    found = {_bare(known): known for known in known_names()}.get(_bare(name))
+    quantile = _QUANTILE.fullmatch(name.strip())
+    if found is not None or quantile is None:
+        return found or name
+    return f"{right_name(quantile[1])} {quantile[2].lower()}"
+
+
+def is_known(name: str) -> bool:
+    reading, _, quantile = name.partition(" ")
+    has_quantiles = reading in READINGS and READINGS[reading].distribution
+    return name in known_names() or (quantile in QUANTILES and has_quantiles)
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_-]+", "-", name.strip().casefold())
 
 
 def explain(name: str, *, width: int = 100) -> str:
@@ -101,6 +122,11 @@ def _render(section: Section, width: int) -> str:
 
 
 def _sections(name: str) -> Iterator[Section]:
+    reading, _, quantile = name.partition(" ")
+    if quantile in QUANTILES and reading in READINGS:
+        yield f"{name}: {QUANTILES[quantile]} of {reading}", [QUANTILE_TEXT]
+        yield from _sections(reading)
+        return
     if name == "exit-codes":
         yield "EXIT CODES", [f"  {code:<4} {meaning} -> {who}" for code, meaning, who in EXIT_CODES]
         yield "", [PRECEDENCE_TEXT]
@@ -116,6 +142,8 @@ def _sections(name: str) -> Iterator[Section]:
         yield f"{name}: the state of a reading", [STATES[name]]
     if name in VERDICTS:
         yield f"{name}: a verdict", [VERDICTS[name]]
+    for kind, text in MEANINGS.get(name, ()):
+        yield f"{name}: {kind}", [text]
     for engine in load_vocabulary().engines:
         if engine.name == name:
             yield from _engine(engine)

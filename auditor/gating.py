@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.audits import load_audits
+from auditor.compare.confounders import same_report
 from auditor.gate.baselines import Baseline, Baselines, ReportBaselines
 from auditor.gate.judge import Judgement, Terms, judge_report
 from auditor.gate.model import Names, PremisesFile, ReadingName
@@ -38,7 +39,7 @@ def known_names() -> Names:
 
 
 def _reading_name(d: Declared) -> ReadingName:
-    return ReadingName(d.name, d.unit, d.distribution, d.better, is_total=_is_total(d))
+    return ReadingName(d.name, d.unit, d.distribution, d.better, is_total=_is_total(d), is_net=d.is_net)
 
 
 def _is_total(d: Declared) -> bool:
@@ -87,8 +88,13 @@ def read_baselines(paths: Sequence[str], *, min_requests: int) -> Baselines:
         UsageError: a file that is not there, or is another kind of document.
         EvidenceError: a file that is no report.
     """
-    documents = tuple(_read_report(path) for path in paths)
-    return ReportBaselines(documents, ", ".join(Path(p).name for p in paths), min_requests)
+    documents: list[Mapping[str, Any]] = []
+    for path in paths:
+        document = _read_report(path)
+        # A report given twice is no repeat: its spread of nothing would make any change one beyond noise.
+        if not any(same_report(document, other) for other in documents):
+            documents.append(document)
+    return ReportBaselines(tuple(documents), ", ".join(Path(p).name for p in paths), min_requests)
 
 
 def _read_report(path: str) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ gauges and printed rates become gauges, and every other quantity is missing with
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -19,12 +18,11 @@ from auditor.log_parts import MISSING, log_parts, name_of
 from auditor.measures.targets import failed_target
 from auditor.model import LogEvidence, Part, Setting, TargetWindow, UsageError, Window
 from auditor.sources.files import STDIN
-from auditor.streams import once_only
+from auditor.streams import HEAD_BYTES, is_once_only, peek_head
 
 if TYPE_CHECKING:
     from auditor.engine_logs import Boot, LogScan
 
-HEAD_BYTES = 64 * 1024
 LARGEST_COUNTS_BYTES = 64 * 1024
 _SAMPLE = re.compile(r"[a-zA-Z_:][\w:]*(\{.*\})?\s+[-+]?(\d[\d.eE+-]*|NaN|Inf)(\s+-?[\d.]+)?\s*$")
 _MESSAGE_KEYS = ("MESSAGE", "message", "msg", "log", "text", "textPayload", "line")
@@ -59,24 +57,23 @@ def _read(target: str, *, alone: bool) -> LogScan | Mapping[str, Any] | None:
     if head is None or not head.strip() or _is_page(head):
         return None
     if head.lstrip().startswith(b"{") and not _is_json_line(head):
-        return _batch_counts(target) if once_only(target) is None else None
+        return _batch_counts(target) if not is_once_only(target) else None
     from auditor.engine_logs import scan_log
 
     scan = scan_log(target)
     # What can be read once only ends here, with a reason, when it is neither page nor JSON.
-    return None if scan.is_empty and once_only(target) is None else scan
+    return None if scan.is_empty and not is_once_only(target) else scan
 
 
 def _head(target: str, *, alone: bool) -> bytes | None:
     """The first bytes of a file or of standard input, un-gzipped, and left where they are."""
-    try:
-        stream = once_only(target)
-    except OSError:
-        return None
-    if stream is not None:
-        if not isinstance(stream, io.BufferedReader) or (target == STDIN and not alone):
+    if is_once_only(target):
+        if target == STDIN and not alone:
             return None
-        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
+        try:
+            head = peek_head(target)
+        except OSError:
+            return None
     elif os.path.isfile(target):  # Path raises on a name that is too long to be one
         try:
             with Path(target).open("rb") as file:

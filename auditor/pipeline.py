@@ -37,6 +37,8 @@ from auditor.model import (
 )
 
 TOOL = f"premise-auditor {__version__}"
+GONE_AFTER_STEPS = 4
+"""Scrape intervals without a sample at the end of a range after which a target was no longer there."""
 
 
 def audit_window(
@@ -77,13 +79,22 @@ def build_subjects(
     forms: dict[str, str] = {}
     for target in window.targets:
         if target.state == "measured" and target.engine is not None:
-            parts += reduce_target(target, vocabulary.engine(target.engine))
+            found = reduce_target(target, vocabulary.engine(target.engine))
+            parts += [replace(p, gone=1) for p in found] if _is_gone(target, window) else found
             forms[target.address] = target.form
     groups = group_parts(parts, options.by)
     return [
         _subject(dict(labels), members, forms, window, options, settings or {}, vocabulary)
         for labels, members in sorted(groups.items(), key=lambda item: [str(v or "") for _, v in item[0]])
     ]
+
+
+def _is_gone(target: TargetWindow, window: Window) -> bool:
+    """Raw samples of a target that end well before the others do."""
+    last = target.times[-1] if target.times else None
+    if window.kind != "range" or target.parts or last is None or window.end is None or not window.step_seconds:
+        return False
+    return last < window.end - GONE_AFTER_STEPS * window.step_seconds
 
 
 def _subject(

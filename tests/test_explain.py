@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from auditor.audits import load_audits
+from auditor.audits.judging import GRAVE
+from auditor.cli.options import require_name
+from auditor.compare.confounders import FAR_APART
+from auditor.compare.noise import COUNTS_WIDENING, Noise
+from auditor.compare.rows import MARGIN, UNKNOWN_MARGIN
 from auditor.entry import run
-from auditor.explaining import EXIT_CODES, explain, known_names, right_name
+from auditor.explaining import EXIT_CODES, QUANTILES, explain, is_known, known_names, right_name
+from auditor.gate.model import Gated
+from auditor.history.baseline import BAND, MIN_NIGHTS, MOST_NIGHTS
+from auditor.history.changes import SMALLEST_RELATIVE, SMALLEST_SHARE, ChangeVerdict
 from auditor.levers import load_levers
+from auditor.levers.ceilings import LeverVerdict
 from auditor.measures.flags import ELSEWHERE, FLAGS
 from auditor.measures.readings import READINGS
 from auditor.measures.readings.behind import quantities_behind
+from auditor.measures.readings.distributions import QUANTILES as OF_DISTRIBUTIONS
+from auditor.model import Options, UsageError
+from auditor.model.words import State, TargetState, VerdictWord, WindowKind
+from auditor.outputs._compare import STYLES as ROWS
+from auditor.outputs._compare import WORDS as COMPARED
+from auditor.outputs._lever_lines import MARKS as LEVER_MARKS
 
 HEAVY = ("pandas", "numpy", "requests", "prometheus_client", "rich", "jinja2", "matplotlib", "pydantic")
 
@@ -22,7 +38,7 @@ HEAVY = ("pandas", "numpy", "requests", "prometheus_client", "rich", "jinja2", "
 def test_everything_has_a_text(name: str) -> None:
     text = explain(name, width=80)
     assert len(text) > 60
-    assert name in text.lower() or name == "exit-codes"
+    assert name.lower() in text.lower() or name == "exit-codes"
     assert "None" not in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
@@ -102,10 +118,78 @@ def test_exit_codes_are_the_contract(capsys: pytest.CaptureFixture[str]) -> None
         ("prefill-share", "prefill_share"),
         ("KV_POOL", "kv-pool"),
         ("exit_codes", "exit-codes"),
+        ("TTFT_SECONDS", "ttft_seconds"),
+        ("try", "TRY"),
+        ("Try First", "TRY FIRST"),
+        ("not comparable", "not_comparable"),
+        ("ttft_seconds.p90", "ttft_seconds p90"),
+        ("ttft_seconds p90", "ttft_seconds p90"),
+        ("TTFT-Seconds.P99", "ttft_seconds p99"),
     ],
 )
-def test_hyphens_and_underscores_are_one(typed: str, right: str) -> None:
+def test_case_hyphens_and_underscores_do_not_count(typed: str, right: str) -> None:
     assert right_name(typed) == right
+    assert is_known(right)
+
+
+# --------------------------------------------------------------------------- words of comparisons and nights
+
+PRINTED = {
+    *get_args(State), *get_args(VerdictWord), *get_args(TargetState), *get_args(WindowKind), *get_args(Gated),
+    *get_args(ChangeVerdict), *get_args(Noise), *get_args(LeverVerdict), *COMPARED, *ROWS, *LEVER_MARKS.values(),
+    "problem", "warning", "regression", "TRY FIRST", "YES", "NO",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", sorted(w for w in PRINTED if w.isascii() and w[0].isalpha()))
+def test_every_word_that_a_report_prints_is_explained(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", word]) == 0
+    assert word.lower() in capsys.readouterr().out.lower()
+
+
+def test_a_word_of_three_kinds_has_three_meanings() -> None:
+    text = explain("worse", width=100)
+    for kind in ("a row of a comparison", "the verdict of a comparison", "a reading beside the nights before"):
+        assert f"worse: {kind}" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("same", f"+-{MARGIN * 100:g} %"),
+        ("same", f"less than {UNKNOWN_MARGIN * 100:g} %"),
+        ("same", f"less than {SMALLEST_RELATIVE * 100:g} % of itself"),
+        ("same", f"less than {SMALLEST_SHARE:g}"),
+        ("counts", f"widened by {COUNTS_WIDENING:g}"),
+        ("not_comparable", "ten times more requests"),
+        ("baseline", f"at most {MOST_NIGHTS}"),
+        ("baseline", f"a factor of {BAND:g}"),
+        ("not_enough_history", f"({MIN_NIGHTS})"),
+        ("worth_a_test", f"({Options().worth:g} unless"),
+        ("not_worth_a_test", f"({Options().worth:g} unless"),
+        *(("problem", audit) for audit in GRAVE),
+    ],
+)
+def test_numbers_of_a_definition_are_those_of_the_rule(word: str, number: str) -> None:
+    assert FAR_APART == 10
+    assert number in " ".join(explain(word, width=100).split())
+
+
+def test_a_quantile_explains_its_reading(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "ttft_seconds", "p90"]) == 0
+    text = capsys.readouterr().out
+    assert "ttft_seconds p90: the 90th percentile of ttft_seconds" in text
+    assert "the bucket of the histogram" in text
+    assert "Time to first token, from arrival" in text
+    assert set(QUANTILES) == {name for name, _ in OF_DISTRIBUTIONS}
+    assert run(["explain", "prefill_share.p90"]) == 2
+    assert "did you mean prefill_share?" in capsys.readouterr().err
+
+
+def test_names_that_differ_in_case_are_suggested() -> None:
+    for typed, right in (("TTFT", "ttft_seconds"), ("ttft", "ttft_seconds"), ("PREFIL_SHARE", "prefill_share")):
+        with pytest.raises(UsageError, match=f"did you mean {right}?"):
+            require_name(typed, ("ttft_seconds.p50", *READINGS), "a reading")
 
 
 def test_a_slip_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,10 +30,10 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self.list_commands(ctx):
-            import difflib
+            from auditor.cli.options import nearest
 
-            near = difflib.get_close_matches(name, self.list_commands(ctx), 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = nearest(name, self.list_commands(ctx), 0.6)
+            hint = f"; did you mean {near}?" if near else "."
             raise click.UsageError(f"there is no command {name!r}{hint} See auditor --help.")
         return super().resolve_command(ctx, args)
 

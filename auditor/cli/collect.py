@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.ending import earn
-from auditor.cli.inputs import gather, input_options, read_inputs, warn
+from auditor.cli.inputs import gather, gather_inputs, input_options, read_inputs, warn
 from auditor.cli.options import DURATION, judging_options, option, read_options
 from auditor.cli.writing import write_file, write_stdout
+from auditor.model import UsageError
 
 if TYPE_CHECKING:
     from auditor.model import Window
@@ -31,13 +32,10 @@ def command(out: str, split: float | None, **values: Any) -> int:
         write = write_stdout if out == "-" else partial(write_file, out)
         return _save(window, write)
     if out == "-":
-        from auditor.model import UsageError
-
         raise UsageError("--split writes several files; give -o window.json")
-    path, codes = Path(out), []
+    codes = []
     for number, piece in enumerate(_pieces(values, split), 1):
-        write = partial(write_file, str(path.with_name(f"{path.stem}-{number:02d}{path.suffix}")))
-        codes.append(_save(piece, write))
+        codes.append(_save(piece, partial(write_file, _numbered(out, number))))
     warn(f"{len(codes)} windows written")
     # Repeats with a hole among them are still repeats.
     return earn(min(codes))
@@ -45,13 +43,25 @@ def command(out: str, split: float | None, **values: Any) -> int:
 
 def _pieces(values: Mapping[str, Any], split: float) -> Iterable[Window]:
     """Repeats out of one long window: asked for one by one where a metrics server can, else cut between scrapes."""
+    from auditor.collect import is_address
     from auditor.collect.past import past_pieces
-    from auditor.splitting import count_pieces, split_window
+    from auditor.splitting import NO_COURSE, count_pieces, split_window
 
     inputs = read_inputs(values)
+    if inputs.prometheus is None and (inputs.before is not None or any(map(is_address, inputs.targets))):
+        # Said before anybody waits for two scrapes.
+        raise UsageError(NO_COURSE)
     if inputs.prometheus is None or inputs.exact or inputs.window_seconds is None:
-        return split_window(gather(values, judged=False), split)
+        return split_window(gather_inputs(inputs, judged=False), split)
     return past_pieces(inputs, count_pieces(inputs.window_seconds, split), say=warn)
+
+
+def _numbered(out: str, number: int) -> str:
+    """``window.json.gz`` -> ``window-01.json.gz``."""
+    path = Path(out)
+    packed = path.suffix if path.suffix.lower() == ".gz" else ""
+    name = Path(path.name.removesuffix(packed))
+    return str(path.with_name(f"{name.stem}-{number:02d}{name.suffix}{packed}"))
 
 
 def _save(window: Window, write: Callable[[str], object]) -> int:

@@ -37,6 +37,9 @@ def command(
     from auditor.model import SCHEMA
     from auditor.pipeline import TOOL
 
+    if plan is not None and fail_on:
+        raise UsageError("--plan plans repeats and judges nothing, so --fail-on has nothing to judge; give one of them")
+    change = None if plan is None else _share(plan)
     rules = [parse_fail_on(text, tuple(READINGS)) for text in fail_on]
     named = _named(files, arms, planning=plan is not None)
     options, settings = read_options(values), read_settings(values)
@@ -45,11 +48,10 @@ def command(
         make_arm(name, [(path, _document(path, options, settings)) for path in paths]) for name, paths in named.items()
     ]
     document: dict[str, Any]
-    if plan is None:
+    if change is None:
         document = compare_arms(made, better=better, tool=TOOL)
         document["exit_code"] = exit_code_of(document, rules)
     else:
-        change = _share(plan)
         document = {"schema": SCHEMA, "kind": "compare", "tool": TOOL, "arms": [], "confounders": [], "notes": [], "rows": [],
                     "verdict": "undecided", "exit_code": 0}  # fmt: skip
         if len(made) > 1:
@@ -98,10 +100,15 @@ def _document(path: str, options: Any, settings: Mapping[str, Any]) -> Mapping[s
 
 
 def _share(text: str) -> float:
+    number, in_percent = text.strip().removesuffix("%"), text.strip().endswith("%")
     try:
-        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+        value = float(number) / (100 if in_percent else 1)
     except ValueError:
         raise UsageError(f"--plan {text!r}: a change like 10% is needed") from None
+    if value > 1 and not in_percent:
+        raise UsageError(
+            f"--plan {text!r}: is that {number} %? Then write {number}%; a plain number is a share, as 0.1"
+        )
     if not 0 < value <= 10:
         raise UsageError(f"--plan {text!r}: a change between 0 and 1000 % is needed")
     return value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from auditor.cli.inputs import gather_targets, read_transport, transport_options
 from auditor.cli.options import DURATION, complete_files, option
@@ -51,17 +53,37 @@ def command(**values: Any) -> int:
     from auditor.measures.vocabulary import load_vocabulary
     from auditor.pipeline import TOOL
 
+    # Once: a list of targets may come from standard input.
+    targets = gather_targets(values)
+    _check_unread(targets, values)
     if values["prometheus"]:
-        if gather_targets(values):
-            raise UsageError("--prometheus finds its targets itself; choose among them with --match '{job=\"vllm\"}'")
         found = _held(values, load_vocabulary())
         return write_results(doctor_document(found, tool=TOOL), values)
-    if not gather_targets(values):
-        raise UsageError("no target given: a URL, a file, or - for standard input")
     vocabulary = load_vocabulary()
     diagnoses = [_examine(address, page, failure, addresses, vocabulary)
-                 for address, page, failure, addresses in _pages(values, vocabulary)]  # fmt: skip
+                 for address, page, failure, addresses in _pages(targets, values, vocabulary)]  # fmt: skip
     return write_results(doctor_document(diagnoses, tool=TOOL), values)
+
+
+def _check_unread(targets: Sequence[str], values: dict[str, Any]) -> None:
+    """An option that would be left unread is a mistake: whoever gave it believes that it did something."""
+    from auditor.collect import is_address
+
+    if values["prometheus"]:
+        if targets:
+            raise UsageError("--prometheus finds its targets itself; choose among them with --match '{job=\"vllm\"}'")
+        if values["expand_dns"]:
+            raise UsageError("--expand-dns is for live servers, and a metrics server was asked for")
+        return
+    if not targets:
+        raise UsageError("no target given: a URL, a file, or - for standard input")
+    if values["match"] is not None:
+        raise UsageError("--match chooses among the series of a metrics server; it goes with --prometheus URL")
+    # The environment may hold a window for audits.
+    if click.get_current_context().get_parameter_source("window") is ParameterSource.COMMANDLINE:
+        raise UsageError("--window says how far back to look at a metrics server; it goes with --prometheus URL")
+    if values["expand_dns"] and not any(map(is_address, targets)):
+        raise UsageError("--expand-dns is for live servers, and no target is one")
 
 
 def _check_formats(values: dict[str, Any]) -> None:
@@ -115,7 +137,9 @@ def _held(values: dict[str, Any], vocabulary: Vocabulary) -> list[Diagnosis]:
     return out
 
 
-def _pages(values: dict[str, Any], vocabulary: Vocabulary) -> list[tuple[str, Page | None, str | None, list[str]]]:
+def _pages(
+    targets: Sequence[str], values: dict[str, Any], vocabulary: Vocabulary
+) -> list[tuple[str, Page | None, str | None, list[str]]]:
     """(address, page or None, why not, what the name resolves to) of every target, files first."""
     from auditor.collect import is_address
     from auditor.sources.exposition import parse_page
@@ -123,7 +147,7 @@ def _pages(values: dict[str, Any], vocabulary: Vocabulary) -> list[tuple[str, Pa
 
     out: list[tuple[str, Page | None, str | None, list[str]]] = []
     live = []
-    for target in gather_targets(values):
+    for target in targets:
         if is_address(target):
             live.append(target)
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from auditor.cli.options import nearest
 from auditor.cli.writing import screen_options, write_stdout
 from auditor.model import UsageError
 
@@ -18,24 +19,24 @@ def complete_names(context: click.Context, parameter: click.Parameter, incomplet
 
 
 @click.command("explain")
-@click.argument("name", shell_complete=complete_names)
-def command(name: str) -> int:
-    """Explain an audit, lever, reading, flag, the exit codes, or a word for a state or verdict.
+@click.argument("name", nargs=-1, required=True, shell_complete=complete_names)
+def command(name: tuple[str, ...]) -> int:
+    """Explain an audit, lever, reading, flag, the exit codes, or any other word of a report.
 
     \b
     auditor explain time-split
     auditor explain prefix_hit_share
+    auditor explain ttft_seconds p90
     auditor explain exit-codes
     """
-    from auditor.explaining import explain, known_names, right_name
+    from auditor.explaining import explain, is_known, known_names, right_name
 
-    right = right_name(name)
-    if right not in known_names():
-        import difflib
-
-        near = difflib.get_close_matches(right, known_names(), 1, 0.5)
-        hint = f"did you mean {near[0]}?" if near else "auditor list audits (levers, readings, flags) shows the names"
-        raise UsageError(f"there is nothing called {name!r} to explain; {hint}")
+    asked = " ".join(name)
+    right = right_name(asked)
+    if not is_known(right):
+        near = nearest(right, known_names(), 0.5)
+        hint = f"did you mean {near}?" if near else "auditor list audits (levers, readings, flags) shows the names"
+        raise UsageError(f"there is nothing called {asked!r} to explain; {hint}")
     width = screen_options({}).width
     write_stdout(explain(right, width=max(NARROW, min(WIDE, width))))
     return 0

@@ -61,6 +61,9 @@ def command(ctx: click.Context, /, **values: Any) -> int:
     options = read_options(values)
     names = known_names()
     if values["init"]:
+        for name, flag in (("premises_file", "--premises"), ("baseline", "--baseline"), ("store", "--store")):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise UsageError(f"--init writes a file to begin with and judges nothing; leave {flag} away")
         return _init(values, options, names)
     if not values["premises_file"]:
         raise UsageError("--premises FILE is needed; auditor gate --init TARGET writes one to begin with")

@@ -50,7 +50,8 @@ class Handover:
     def _make_transport(values: Mapping[str, Any]) -> Transport:
         # The credentials of the engines and the metrics server are nobody else's.
         transport = replace(
-            read_transport({**values, "header": ()}),
+            # Said once, by those who read the evidence.
+            read_transport({**values, "header": ()}, aloud=False),
             token_file=values.get("handover_token_file"),
             basic_auth_file=values.get("handover_basic_auth_file"),
             client_cert=None,

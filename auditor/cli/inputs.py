@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import DURATION, complete_files, option, read_boot_facts, read_settings
+from auditor.cli.options import DURATION, WAIT, Number, complete_files, option, read_boot_facts, read_settings
 from auditor.model import UsageError
 
 if TYPE_CHECKING:
     from auditor.collect import Inputs
     from auditor.http import Transport
     from auditor.model import Window
+
+LATEST = 7_258_118_400.0
+"""2200-01-01: what lies outside 1970 to then is no time of a scrape, and some of it no clock can show."""
 
 
 def transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +34,7 @@ def transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
             option("--ca-cert", type=click.Path(), metavar="FILE", help="Certificate authority to trust."),
             option("--client-cert", type=click.Path(), metavar="FILE", help="Client certificate and key in one PEM file."),
             option("--insecure", is_flag=True, help="Do not verify TLS certificates (said aloud)."),
-            option("--timeout", type=DURATION, default="10s", show_default=True, help="The whole of one scrape or query."),
+            option("--timeout", type=WAIT, default="10s", show_default=True, help="The whole of one scrape or query."),
             option("--max-body", type=click.IntRange(1), default=64 * 2**20, show_default=True, metavar="BYTES",
                    help="Largest body, after decompression."),
             option("--allow-redirects", is_flag=True, help="Follow redirects to another host."),
@@ -50,7 +53,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
                    help="Targets, one a line, or Prometheus file_sd JSON or YAML."),
             option("--window", type=DURATION, metavar="60s", help="Two scrapes and the time between; with --prometheus, how far back."),
             option("--before", type=click.Path(), metavar="PAGE", help="The earlier of two saved pages of one target."),
-            option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Distance of the two pages."),
+            option("--seconds", type=Number(0, min_open=True), metavar="N", help="Distance of the two pages."),
             option("--series", is_flag=True, help="The targets are pages of one server in time order (.gz too)."),
             option("--every", type=DURATION, metavar="2s", help="Distance of the pages of a series."),
             option("--times", type=click.Path(), metavar="FILE", help="JSON list of unix seconds, one a page."),
@@ -65,7 +68,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return transport_options(function)
 
 
-def read_transport(values: Mapping[str, Any]) -> Transport:
+def read_transport(values: Mapping[str, Any], *, aloud: bool = True) -> Transport:
     from auditor.http import Transport
 
     headers = []
@@ -74,7 +77,7 @@ def read_transport(values: Mapping[str, Any]) -> Transport:
         if not sign or not name.strip():
             raise UsageError(f"--header needs NAME:VALUE, got {name.strip()!r} without a colon")
         headers.append((name.strip(), value.strip()))
-    if values.get("insecure"):
+    if values.get("insecure") and aloud:
         warn("TLS certificates are not verified (--insecure)")
     return Transport(
         timeout_seconds=values["timeout"],
@@ -117,11 +120,11 @@ def read_inputs(values: Mapping[str, Any]) -> Inputs:
         before=values.get("before"),
         series=series,
         every_seconds=values.get("every"),
-        times=tuple(read_times(values["times"])) if values.get("times") else (),
+        times=_scrape_times(values["times"], read_times(values["times"])) if values.get("times") else (),
         window_seconds=values.get("window"),
         seconds=values.get("seconds"),
         prometheus=values.get("prometheus"),
-        end=moment(values["end"]) if values.get("end") else None,
+        end=moment(values["end"]) if values.get("end") is not None else None,
         match=values.get("match"),
         exact=bool(values.get("exact")),
         expand_dns=bool(values.get("expand_dns")),
@@ -136,38 +139,64 @@ def moment(text: str) -> float:
     """Unix seconds of an RFC 3339 time or a plain number.
 
     Raises:
-        UsageError: neither of them.
+        UsageError: neither of them, or a time at which nothing was scraped.
     """
     from datetime import UTC, datetime
 
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        pass
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no time; write 2026-11-29T19:00:00Z or unix seconds") from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(f"{text!r} is no time; write 2026-11-29T19:00:00Z or unix seconds") from None
+        found = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= found < LATEST:
+        raise UsageError(f"{text!r} is no time between 1970 and 2200; write 2026-11-29T19:00:00Z or unix seconds")
+    return found
+
+
+def _scrape_times(path: str, times: Sequence[float]) -> tuple[float, ...]:
+    if not all(0 <= at < LATEST for at in times):
+        raise UsageError(f"{path}: holds a time that does not lie between 1970 and 2200; unix seconds are needed")
+    return tuple(times)
 
 
 def gather(values: Mapping[str, Any], *, judged: bool = True) -> Window:
-    """Collect the window of a command line, with progress on stderr.
+    """Collect the window of a command line, with progress on stderr."""
+    return gather_inputs(read_inputs(values), judged=judged)
+
+
+def gather_inputs(inputs: Inputs, *, judged: bool = True) -> Window:
+    """The same for inputs that were read already: standard input and pipes can be read once only.
 
     Args:
         judged: a report will be made of it, so what that needs is imported while a metrics server is waited for.
     """
     from auditor.collect import collect
 
-    inputs = read_inputs(values)
-    if judged and inputs.prometheus is not None:
-        Thread(target=_import_meanwhile).start()
-    return collect(inputs, say=warn)
+    meanwhile = judged and inputs.prometheus is not None
+    return collect(inputs, say=_Meanwhile() if meanwhile else warn)
+
+
+class _Meanwhile:
+    """Says what it is told. The first word comes when a metrics server has answered, and imports begin then."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def __call__(self, text: str) -> None:
+        if not self._begun:
+            self._begun = True
+            # No thread to be had: what is needed is imported where it is used, only later.
+            with suppress(RuntimeError):
+                Thread(target=_import_meanwhile).start()
+        warn(text)
 
 
 def _import_meanwhile() -> None:
-    # What cannot be imported fails where it is used, with its name.
-    with suppress(ImportError):
+    # What cannot be imported, for whatever reason, fails where it is used, with its name.
+    with suppress(Exception):
         for name in ("auditor.pipeline", "auditor.measures.frame"):
             import_module(name)
 

@@ -145,8 +145,10 @@ def _end_of(window: Window, values: Mapping[str, Any], ran: float) -> tuple[Wind
         return replace(window, end=at, start=start), at
     if window.end is not None:
         return window, window.end
-    live = values.get("prometheus") or any(t.address.startswith(("http://", "https://")) for t in window.targets)
-    if live:
+    from auditor.collect import is_address
+
+    # A saved window has addresses of servers too, and says nothing of now.
+    if values.get("prometheus") or all(is_address(target) for target in values.get("targets") or ()):
         return window, ran
     raise UsageError("no saved page says when it was taken; give --at T, for example --at 2026-11-29T03:00:00Z")
 
@@ -199,7 +201,11 @@ def _failures(document: Mapping[str, Any], nights: Mapping[str, Any], values: Ma
 
 
 def _write_reports(document: Mapping[str, Any], folder: Path, end: float) -> list[str]:
-    """The report in every format, under the night's name and as ``latest``; what could not be written."""
+    """The report in every format, under the night's name and, if no later one is kept, as ``latest``.
+
+    Returns:
+        What could not be written, one sentence each.
+    """
     from datetime import UTC, datetime
 
     from auditor.outputs import load_outputs
@@ -216,5 +222,6 @@ def _write_reports(document: Mapping[str, Any], folder: Path, end: float) -> lis
         with noted(problems, f"{folder / name}.{ending}"):
             rendered = outputs[format_].render(document, RenderOptions(width=100))
             write_file(str(folder / f"{name}.{ending}"), rendered)
-            write_file(str(folder / f"latest.{ending}"), rendered)
+            if document["nights"].get("newest", True):
+                write_file(str(folder / f"latest.{ending}"), rendered)
     return problems

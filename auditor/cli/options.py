@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,10 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)?\s*$")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, None: 1.0}
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(%|ms|s|k|m|g)?\s*$", re.IGNORECASE)
+LONGEST_SECONDS = 100 * 365.25 * 86400.0
+"""A longer time is a slip of the keyboard, and no clock counts it."""
+LONGEST_WAIT_SECONDS = 86400.0
+"""Of one answer; the sockets below take 24 days at most."""
 _FACTOR = {"%": 0.01, "ms": 0.001, "s": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "": 1.0}
 
 
@@ -48,24 +53,43 @@ def seconds(text: str) -> float:
     """Seconds of ``60``, ``60s``, ``500ms``, ``15m``, ``24h``, ``7d``.
 
     Raises:
-        UsageError: not a length of time, or not above 0.
+        UsageError: not a length of time, not above 0, or more than a hundred years.
     """
     match = _DURATION.match(text)
     if not match or float(match[1]) <= 0:
         raise UsageError(f"{text!r} is no length of time; write 60s, 15m or 24h")
-    return float(match[1]) * _SECONDS[match[2]]
+    length = float(match[1]) * _SECONDS[match[2]]
+    if length > LONGEST_SECONDS:
+        raise UsageError(f"{text!r} is more than a hundred years; write 60s, 15m or 24h")
+    return length
 
 
 class Duration(NumberType):
     name = "duration"
 
+    def __init__(self, most: float = LONGEST_SECONDS) -> None:
+        self.most = most
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
         try:
-            return seconds(str(value))
+            length = seconds(str(value))
         except UsageError as error:
             self.fail(str(error), param, ctx)
+        if length > self.most:
+            self.fail(f"{value!r} is more than {self.most / 3600:g} hours", param, ctx)
+        return length
+
+
+class Number(click.FloatRange):
+    """A number within limits; nan and inf, which pass every comparison or none, are no numbers here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number that could be meant", param, ctx)
+        return number
 
 
 class Pair(PairType):
@@ -80,10 +104,13 @@ class Pair(PairType):
         match = _NUMBER.match(number)
         if not sign or not key.strip() or not match:
             self.fail(f"{value!r}: name=number is needed, for example prefill_rate=1860", param, ctx)
-        return key.strip(), float(match[1]) * _FACTOR[(match[2] or "").lower()]
+        amount = float(match[1]) * _FACTOR[(match[2] or "").lower()]
+        if not 0 <= amount < math.inf:
+            self.fail(f"{value!r}: the number is {'below 0' if amount < 0 else 'too large to be meant'}", param, ctx)
+        return key.strip(), amount
 
 
-DURATION, PAIR = Duration(), Pair()
+DURATION, WAIT, PAIR = Duration(), Duration(most=LONGEST_WAIT_SECONDS), Pair()
 
 
 def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,22 +121,22 @@ def judging_options(function: Callable[..., Any]) -> Callable[..., Any]:
                    help="What makes a subject; rank is one data-parallel engine."),
             option("--min-requests", type=click.IntRange(1), default=30, show_default=True,
                    help="Fewer events than this give no verdict."),
-            option("--min-coverage", type=click.FloatRange(0, 1), default=0.9, show_default=True,
+            option("--min-coverage", type=Number(0, 1), default=0.9, show_default=True,
                    help="Share of targets and window below which readings are partial."),
             option("--short-cap", type=click.IntRange(1), default=50, show_default=True,
                    help="Requests that ask for at most this many tokens are probes."),
-            option("--worth", type=click.FloatRange(1), default=1.05, show_default=True,
+            option("--worth", type=Number(1), default=1.05, show_default=True,
                    help="A lever whose ceiling is below this is not worth a test."),
             option("--slo", type=PAIR, multiple=True, metavar="READING=X", help="Share of observations at most X: ttft_seconds=2."),
             option("--claim", type=PAIR, multiple=True, metavar="NAME=X", help="Is the number in your notes what its name says? prefill_rate=1860."),
-            option("--budget", type=click.FloatRange(1), metavar="N", help="max_num_batched_tokens, which is on no page."),
-            option("--threshold", type=click.FloatRange(0), metavar="N", help="long_prefill_token_threshold; 0 is off."),
-            option("--seats", type=click.FloatRange(1), metavar="N", help="max_num_seqs."),
-            option("--context", type=click.FloatRange(1), metavar="N", help="max_model_len."),
-            option("--block-size", type=click.FloatRange(1), metavar="N", help="Tokens in a KV block, as resolved at boot."),
+            option("--budget", type=Number(1), metavar="N", help="max_num_batched_tokens, which is on no page."),
+            option("--threshold", type=Number(0), metavar="N", help="long_prefill_token_threshold; 0 is off."),
+            option("--seats", type=Number(1), metavar="N", help="max_num_seqs."),
+            option("--context", type=Number(1), metavar="N", help="max_model_len."),
+            option("--block-size", type=Number(1), metavar="N", help="Tokens in a KV block, as resolved at boot."),
             option("--boot-log", type=click.Path(), metavar="FILE", help="Take settings from the engine's own start-up lines."),
-            option("--peak-tflops", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak arithmetic of one GPU."),
-            option("--peak-gbytes-per-second", type=click.FloatRange(0, min_open=True), metavar="X", help="Peak memory bandwidth of one GPU."),
+            option("--peak-tflops", type=Number(0, min_open=True), metavar="X", help="Peak arithmetic of one GPU."),
+            option("--peak-gbytes-per-second", type=Number(0, min_open=True), metavar="X", help="Peak memory bandwidth of one GPU."),
             option("--parameters", type=PARAMETERS, metavar="N", help="Model size, for a roofline without the engine's estimates: 8e9, 70b."),
             option("--precision", type=click.Choice(["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]),
                    help="Of the weights, with --parameters; bf16 is assumed."),
@@ -224,8 +251,17 @@ def require_name(name: str, known: tuple[str, ...], what: str) -> None:
     """Raise UsageError with the nearest right name when ``name`` is not known."""
     if name in known:
         return
+    near = nearest(name, known, 0.4)
+    hint = f"; did you mean {near}?" if near else f"; known: {', '.join(sorted(known))}"
+    raise UsageError(f"{name!r} is not {what}{hint}")
+
+
+def nearest(name: str, known: Sequence[str], cutoff: float) -> str | None:
+    """The known name that this one was meant for, if any is like it. Case does not count."""
     import difflib
 
-    near = difflib.get_close_matches(name, known, 1, 0.4)
-    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
-    raise UsageError(f"{name!r} is not {what}{hint}")
+    folded = {k.casefold(): k for k in reversed(known)}
+    # What was typed may be the beginning of a name, which is unlike a long one by its length alone.
+    begun = sorted((k for k in folded if k.startswith(name.casefold())), key=len) if len(name) > 2 else []
+    near = begun or difflib.get_close_matches(name.casefold(), list(folded), 1, cutoff)
+    return folded[near[0]] if near else None

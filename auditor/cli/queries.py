@@ -100,7 +100,7 @@ def _asked(values: dict[str, Any]) -> Iterator[Listed]:
     request = RangeRequest(
         url=values["prometheus"],
         window_seconds=values["window"],
-        end=moment(values["end"]) if values["end"] else None,
+        end=moment(values["end"]) if values["end"] is not None else None,
         match=values["match"],
         by=values["by"],
     )
@@ -115,7 +115,7 @@ def _planned(values: dict[str, Any]) -> Iterator[Listed]:
     from auditor.ranges import plan_without_server
 
     engine = load_vocabulary().engine(values["engine"] or "vllm")
-    end = moment(values["end"]) if values["end"] else time.time()
+    end = moment(values["end"]) if values["end"] is not None else time.time()
     scope = whole_scope(engine, matchers=parse_match(values["match"]), by=values["by"])
     for quantity, how, text in plan_without_server(scope, seconds=values["window"], end=end):
         yield engine.name, quantity, how, text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.inputs import read_transport, transport_options
-from auditor.cli.options import option
+from auditor.cli.options import Number, option
 from auditor.cli.writing import write_results, writing_options
 from auditor.model import EvidenceError, Setting, UsageError
 
@@ -37,13 +37,13 @@ FROM_SETTING = {"draft_tokens": "speculative_tokens"}
 @option("--block-size", type=click.IntRange(1), metavar="N", help="Tokens in a KV block: what a full repeat can hit.")
 @option(
     "--ms-per-prompt-token",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="X",
     help="Engine time of one prompt token.",
 )
 @option(
     "--ms-per-output-token",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="X",
     help="Time of one output token of a request.",
 )

@@ -102,7 +102,7 @@ def write_stdout(rendered: str | bytes) -> None:
 
 
 def write_file(path: str, rendered: str | bytes) -> None:
-    """Write a file whole or not at all: to a neighbour first, then in one rename.
+    """Write a file whole or not at all: to a neighbour first, then in one rename. A name that ends in .gz gets gzip.
 
     Raises:
         OutputError: it could not be written.
@@ -110,6 +110,11 @@ def write_file(path: str, rendered: str | bytes) -> None:
     import tempfile
 
     data = rendered.encode("utf-8", errors="backslashreplace") if isinstance(rendered, str) else rendered
+    if path.lower().endswith(".gz"):
+        import gzip
+
+        # Without the clock's time the same results give the same bytes.
+        data = gzip.compress(data, mtime=0)
     target = Path(path)
     try:
         if target.exists() and not target.is_file():

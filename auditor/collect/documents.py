@@ -26,6 +26,8 @@ def window_of_document(inputs: Inputs, body: bytes, vocabulary: Vocabulary) -> W
         raise EvidenceError(f"{name}: holds pages of {strange!r}, which this release does not know")
     if inputs.window_seconds is not None:
         raise UsageError("--window is for live servers; a saved window has its own length")
+    if inputs.seconds is not None:
+        raise UsageError("--seconds is the distance of two saved pages; a saved window has its own length")
     return window
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from auditor.http import Transport
 from auditor.model import Setting, UsageError
-from auditor.sources.files import STDIN
+from auditor.streams import STDIN, is_once_only
 
 Progress = Callable[[str], None]
 
@@ -48,12 +48,48 @@ def check_inputs(inputs: Inputs) -> None:
         raise UsageError("--before goes with exactly one later page of the same server")
     if (inputs.every_seconds or inputs.times) and not inputs.series:
         raise UsageError("--every and --times go with --series")
-    if (*inputs.targets, *inputs.series, inputs.before).count(STDIN) > 1:
-        raise UsageError("- (standard input) can be read once only")
+    named = [path for path in (*inputs.targets, *inputs.series, inputs.before) if path is not None]
+    twice = next((path for path in named if named.count(path) > 1 and is_once_only(path)), None)
+    if twice is not None:
+        raise UsageError(f"{'- (standard input)' if twice == STDIN else twice} can be read once only")
     if inputs.before is not None and (is_address(inputs.before) or is_address(inputs.targets[0])):
         raise UsageError("--before takes two saved pages; for a live server use --window")
     if inputs.before is not None and inputs.window_seconds is not None:
         raise UsageError("--window is for live servers; the distance of two saved pages is --seconds N")
+    _check_server_options(inputs)
+    _check_lengths(inputs)
+
+
+def _check_server_options(inputs: Inputs) -> None:
+    """An option that would be left unread is a mistake: whoever gave it believes that it did something."""
+    if inputs.prometheus is None:
+        for name, given, what in (
+            ("--match", inputs.match, "chooses among the series of"),
+            ("--end", inputs.end, "says when a window ended at"),
+            ("--exact", inputs.exact or None, "reads the raw samples of"),
+        ):
+            if given is not None:
+                raise UsageError(f"{name} {what} a metrics server; it goes with --prometheus URL")
+    if inputs.expand_dns and not _live(inputs):
+        raise UsageError("--expand-dns is for live servers, and no target is one")
+
+
+def _check_lengths(inputs: Inputs) -> None:
+    if inputs.series and inputs.window_seconds is not None:
+        raise UsageError("--window is for live servers; the times of a series are --every 2s or --times FILE")
+    if inputs.seconds is None:
+        return
+    if inputs.prometheus is not None:
+        raise UsageError("--seconds is the distance of two saved pages; with --prometheus the length is --window")
+    if inputs.every_seconds or inputs.times:
+        raise UsageError("--seconds is the length of a series without times; --every and --times tell it already")
+    if _live(inputs):
+        raise UsageError("--seconds is the distance of two saved pages; a live server is watched for --window 60s")
+
+
+def _live(inputs: Inputs) -> list[str]:
+    """The targets that are asked over the network."""
+    return [] if inputs.prometheus is not None or inputs.series else [t for t in inputs.targets if is_address(t)]
 
 
 def is_address(target: str) -> bool:

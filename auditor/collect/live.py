@@ -57,7 +57,11 @@ def live_window(inputs: Inputs, targets: Sequence[str], vocabulary: Vocabulary, 
         seconds=statistics.median(spans) if spans else None,
         start=min(starts, default=None),
         end=max(ends, default=None),
-        warnings=twin_warnings((b.address, b.page) for b in second if b.page is not None),
+        warnings=twin_warnings(
+            (b.address, b.page)
+            for target, b in zip(out, second, strict=True)
+            if b.page is not None and target.state == "measured"
+        ),
         source=f"{shown_name(out[0].address)} over {inputs.window_seconds:g} s"
         if len(out) == 1
         else f"{len(out)} targets",

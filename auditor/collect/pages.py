@@ -92,7 +92,6 @@ def lifetime_window(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None =
         urls = expand_addresses([metrics_url(t) for t in live], expand=inputs.expand_dns)
         with Client(inputs.transport) as client:
             scraped = scrape_all(client, urls, vocabulary.wanted)
-            warnings = twin_warnings((got.address, got.page) for got in scraped if got.page is not None)
             for got in scraped:
                 moment = got.at if got.at is not None else moment
                 fetched[got.address] = (
@@ -100,6 +99,11 @@ def lifetime_window(inputs: Inputs, vocabulary: Vocabulary, body: bytes | None =
                     if got.page is None
                     else build_target(got.address, [(got.at, got.page)], vocabulary, saved=False)
                 )
+            warnings = twin_warnings(
+                (got.address, got.page)
+                for got in scraped
+                if got.page is not None and fetched[got.address].state == "measured"
+            )
     targets = list(fetched.values())
     seen, reader = SeenServers(), PageReader(vocabulary.wanted)
     for path in (t for t in inputs.targets if t not in live):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.compare.confounders import Confounder
+from auditor.compare.confounders import Confounder, same_report
 from auditor.compare.noise import Change
 from auditor.compare.overall import overall_verdict
 from auditor.compare.rows import Side, compare_subject
@@ -21,6 +21,8 @@ class Arm:
     reports: tuple[Mapping[str, Any], ...]
     files: tuple[str, ...]
     refusal: str | None = None
+    repeated: tuple[str, ...] = ()
+    """Files that hold a window which another file of the arm holds already; their reports are left out."""
 
 
 def make_arm(name: str, documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Arm:
@@ -29,11 +31,12 @@ def make_arm(name: str, documents: Sequence[tuple[str, Mapping[str, Any]]]) -> A
     Raises:
         UsageError: a document of another kind.
     """
-    reports, refusal = [], None
+    reports: list[tuple[str, Mapping[str, Any]]] = []
+    refusal = None
     for path, document in documents:
         kind = document.get("kind")
         if kind == "audit":
-            reports.append(document)
+            reports.append((path, document))
         elif kind == "boots":
             refused = [b for b in document.get("boots", ()) if b.get("state") == "refused"]
             if not refused:
@@ -42,7 +45,22 @@ def make_arm(name: str, documents: Sequence[tuple[str, Mapping[str, Any]]]) -> A
             refusal = _refusal_words(detail)
         else:
             raise UsageError(f"{path}: a {kind} is no arm; windows, reports and boots are")
-    return Arm(name, tuple(reports), tuple(path for path, _ in documents), refusal)
+    own, repeated = _without_repeated(reports)
+    return Arm(name, tuple(own), tuple(path for path, _ in documents), refusal, repeated)
+
+
+def _without_repeated(
+    named: Sequence[tuple[str, Mapping[str, Any]]],
+) -> tuple[list[Mapping[str, Any]], tuple[str, ...]]:
+    """Each window once: a window that stands twice is no repeat, and would promise that nothing varies."""
+    own: list[Mapping[str, Any]] = []
+    repeated = []
+    for path, report in named:
+        if any(same_report(report, other) for other in own):
+            repeated.append(path)
+        else:
+            own.append(report)
+    return own, tuple(repeated)
 
 
 def _refusal_words(detail: Mapping[str, Any]) -> str:
@@ -73,6 +91,10 @@ def compare_arms(
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     changes: list[tuple[str, Change]] = []
+    for arm in arms:
+        if arm.repeated:
+            files = ", ".join(arm.repeated)
+            confounders.append(Confounder(f"{arm.name}: {files} hold a window that stands in it already; counted once"))
     for arm in arms[1:]:
         if arm.refusal:
             notes.append(f"{arm.name} {arm.refusal}: that is its result")

@@ -11,6 +11,8 @@ DIFFERENT = 0.20
 """Workload figures further apart than this are different workloads."""
 UNEQUAL = 3.0
 FAR_APART = 10.0
+Items = Sequence[Mapping[str, Any]]
+"""One subject in several reports, with each report's ``window`` and ``version`` beside it."""
 LIKE_FIGURES = (("computed_tokens_per_prefill_request_second", "achieved_tflops_per_gpu"),)
 
 
@@ -22,7 +24,11 @@ class Confounder:
 
 
 def find_confounders(
-    name: str, baseline: Sequence[Mapping[str, Any]], arm: Sequence[Mapping[str, Any]]
+    name: str,
+    baseline: Sequence[Mapping[str, Any]],
+    arm: Sequence[Mapping[str, Any]],
+    *,
+    baseline_name: str = "baseline",
 ) -> list[Confounder]:
     """Differences between the subjects of the baseline's windows and of an arm's.
 
@@ -30,8 +36,8 @@ def find_confounders(
     """
     return [
         *_identity(name, baseline, arm),
-        *_settings(name, baseline, arm),
-        *_windows(name, baseline, arm),
+        *_settings(name, baseline_name, baseline, arm),
+        *_windows(name, baseline_name, baseline, arm),
         *_workload(name, baseline, arm),
     ]
 
@@ -40,7 +46,7 @@ def _one(items: Sequence[Mapping[str, Any]], path: str) -> set[str]:
     return {str(item["labels"].get(path)) for item in items}
 
 
-def _identity(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> Iterator[Confounder]:
+def _identity(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     if _one(a, "engine") != _one(b, "engine"):
         yield Confounder(
             f"{name}: another engine ({_words(_one(a, 'engine'))} against {_words(_one(b, 'engine'))})", True
@@ -50,11 +56,41 @@ def _identity(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str
     versions = ({v for i in a if (v := i.get("version"))}, {v for i in b if (v := i.get("version"))})
     if all(versions) and versions[0] != versions[1]:
         yield Confounder(f"{name}: another engine version ({_words(versions[0])} against {_words(versions[1])})")
-    if any(x["readings"] == y["readings"] and x["window"] == y["window"] for x in a for y in b):
+    if any(_same_window(x, y) for x in a for y in b):
         yield Confounder(f"{name}: the same window stands in both arms", True)
 
 
-def _settings(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> Iterator[Confounder]:
+COUNTED = (
+    "finished_requests", "prompt_tokens", "generation_tokens", "prefill_seconds", "decode_seconds", "queue_seconds",
+)  # fmt: skip
+"""Sums that two windows share to the last digit only when they are one, whatever settings they were audited with."""
+LEAST_SUMS = 3
+
+
+def same_report(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
+    """Whether two reports are of one window of the same subjects."""
+    if len(x.get("subjects", ())) != len(y.get("subjects", ())):
+        return False
+    pairs = list(zip(x.get("subjects", ()), y.get("subjects", ()), strict=True))
+    return bool(pairs) and all(
+        a["labels"] == b["labels"] and _same_window({**a, "window": x["window"]}, {**b, "window": y["window"]})
+        for a, b in pairs
+    )
+
+
+def _same_window(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
+    if any(x["window"].get(k) != y["window"].get(k) for k in ("start", "end", "seconds")):
+        return False
+    if x["readings"] == y["readings"]:
+        return True
+    pairs = [[item["readings"].get(name, {}).get("value") for item in (x, y)] for name in COUNTED]
+    known = [a for a, b in pairs if a == b and a]
+    return len(known) >= LEAST_SUMS and all(a == b for a, b in pairs)
+
+
+def _settings(
+    name: str, first: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]
+) -> Iterator[Confounder]:
     def known(items: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
         out: dict[str, set[str]] = {}
         for item in items:
@@ -67,23 +103,25 @@ def _settings(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str
     if len(changed) > 1:
         words = ", ".join(f"{k} {_words(left[k])} -> {_words(right[k])}" for k in changed)
         yield Confounder(f"{name}: {len(changed)} settings differ at once ({words}): no change belongs to one of them")
-    for side, known_values in (("baseline", left), (name, right)):
+    for side, known_values in ((first, left), (name, right)):
         mixed = [k for k, v in known_values.items() if len(v) > 1]
         if mixed:
             yield Confounder(f"{side}: its own windows differ in {', '.join(sorted(mixed))}")
 
 
-def _windows(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> Iterator[Confounder]:
+def _windows(
+    name: str, first: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]
+) -> Iterator[Confounder]:
     for flag, words in (
         ("cold_start", "the engine started inside the window: a cold first wave is in the figures"),
         ("counter_reset", "the engine restarted inside the window"),
         ("lifetime_only", "one scrape only: the server's whole life, warm-up and all"),
     ):
-        sides = [("baseline", a), (name, b)]
+        sides = [(first, a), (name, b)]
         hit = [side for side, items in sides if any(flag in i["flags"] for i in items)]
         if hit:
             yield Confounder(f"{' and '.join(hit)}: {words}")
-    for side, items in (("baseline", a), (name, b)):
+    for side, items in ((first, a), (name, b)):
         if all("no_traffic" in i["flags"] for i in items):
             yield Confounder(f"{side}: no traffic in it", True)
     counts = [_mean(items, "finished_requests") for items in (a, b)]
@@ -98,7 +136,7 @@ def _windows(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str,
             )
 
 
-def _workload(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> Iterator[Confounder]:
+def _workload(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     for reading, words in (("prompt_length_tokens", "prompt length"), ("output_length_tokens", "output length")):
         x, y = _mean(a, reading), _mean(b, reading)
         if x and y and not _near(x, y):

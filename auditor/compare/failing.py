@@ -35,6 +35,8 @@ def parse_fail_on(text: str, known: Sequence[str]) -> FailOn:
         share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
     except ValueError:
         raise UsageError(f"--fail-on {text!r}: {number!r} is no share; write 5%") from None
+    if share > 1 and not number.endswith("%"):
+        raise UsageError(f"--fail-on {text!r}: {number} is {share:.0%}; write {number}%")
     if share < 0:
         raise UsageError(f"--fail-on {text!r}: the share is how much worse, so at least 0%")
     return FailOn(parts[0], share)

@@ -21,6 +21,10 @@ COUNTS_WIDENING = 1.3
 measured on pairs of like simulated servers, see docs/compare.md."""
 
 
+NO_SPREAD = 1e-9
+"""Repeats whose spread is below this agree by luck, or are one window: that is no measure of noise."""
+
+
 @dataclass(frozen=True)
 class Value:
     """One window's reading: value and 95 % interval, where it has one."""
@@ -45,37 +49,54 @@ class Change:
     high_99: float | None = None
 
 
-def measure_change(baseline: Sequence[Value], arm: Sequence[Value]) -> Change:
+def measure_change(baseline: Sequence[Value], arm: Sequence[Value], *, exact: bool = False) -> Change:
     """The change between two arms.
 
     Repeats in either arm give the noise (Welch's t where both have some, the repeated arm's spread where one has);
-    single windows give the noise of their counts; without an interval the noise of single windows is unknown.
+    single windows, and repeats that happen to agree to the last digit, give the noise of their counts; without an
+    interval the noise is unknown.
+
+    Args:
+        exact: a setting, whose equal values are no luck and have no noise.
     """
     a, b = [v.value for v in baseline], [v.value for v in arm]
-    mean_a, mean_b = statistics.fmean(a), statistics.fmean(b)
-    change = None if mean_a == 0 else mean_b / mean_a - 1
-    if mean_a == mean_b == 0:
-        change = 0.0
     logs = min(*a, *b) > 0
+    mean_a, mean_b = _middle(a, logs=logs), _middle(b, logs=logs)
     if len(a) > 1 or len(b) > 1:
-        return _from_repeats(a, b, mean_a, mean_b, change, logs=logs)
-    return _from_counts(baseline[0], arm[0], change, logs=logs)
+        return _from_repeats(baseline, arm, mean_a, mean_b, logs=logs, exact=exact)
+    return _from_counts(baseline, arm, mean_a, mean_b, logs=logs)
+
+
+def _middle(values: Sequence[float], *, logs: bool) -> float:
+    """The mean on the scale of the comparison, so that the change is that of the two figures shown."""
+    return statistics.geometric_mean(values) if logs and len(values) > 1 else statistics.fmean(values)
+
+
+def _relative(mean_a: float, mean_b: float) -> float | None:
+    if mean_a == 0:
+        return 0.0 if mean_b == 0 else None
+    change = mean_b / mean_a - 1
+    return change if math.isfinite(change) else None
 
 
 def _from_repeats(
-    a: Sequence[float], b: Sequence[float], mean_a: float, mean_b: float, change: float | None, *, logs: bool
+    baseline: Sequence[Value], arm: Sequence[Value], mean_a: float, mean_b: float, *, logs: bool, exact: bool
 ) -> Change:
-    x, y = ([math.log(v) for v in a], [math.log(v) for v in b]) if logs else (list(a), list(b))
+    a, b = [v.value for v in baseline], [v.value for v in arm]
+    x, y = ([math.log(v) for v in a], [math.log(v) for v in b]) if logs else (a, b)
     error, df = _standard_error(x, y)
     difference = statistics.fmean(y) - statistics.fmean(x)
-    if logs:
-        change = math.exp(difference) - 1
+    if error <= NO_SPREAD * max(1.0, abs(difference)) and not exact and mean_a != mean_b:
+        return _from_counts(baseline, arm, mean_a, mean_b, logs=logs)
+    least = _least_change((*baseline, *arm))
     bounds: list[float | None] = []
     for p in (0.975, 0.995):
         t = student_quantile(p, df)
         for sign in (-1, 1):
-            bounds.append(None if t is None else _as_change(difference + sign * t * error, mean_a, logs=logs))
-    return Change(mean_a, mean_b, change, bounds[0], bounds[1], "repeats", bounds[2], bounds[3])
+            bounds.append(
+                None if t is None else _as_change(difference + sign * t * error, mean_a, logs=logs, least=least)
+            )
+    return Change(mean_a, mean_b, _relative(mean_a, mean_b), bounds[0], bounds[1], "repeats", bounds[2], bounds[3])
 
 
 def _standard_error(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
@@ -91,25 +112,44 @@ def _standard_error(x: Sequence[float], y: Sequence[float]) -> tuple[float, floa
     return math.sqrt(spread * (1 / len(many) + 1 / len(few))), float(len(many) - 1)
 
 
-def _as_change(difference: float, mean_a: float, *, logs: bool) -> float | None:
+def _as_change(difference: float, mean_a: float, *, logs: bool, least: float | None) -> float | None:
     if logs:
         return math.exp(min(difference, 700.0)) - 1
-    return difference / mean_a if mean_a else None
+    if not mean_a:
+        return None
+    change = difference / mean_a
+    return change if least is None else max(least, change)
 
 
-def _from_counts(a: Value, b: Value, change: float | None, *, logs: bool) -> Change:
-    if a.low is None or a.high is None or b.low is None or b.high is None:
-        return Change(a.value, b.value, change, None, None, "unknown")
-    if logs and a.low > 0 and b.low > 0:
-        widths = [math.log(v.high / v.low) for v in (a, b) if v.high is not None and v.low is not None]
-        difference = math.log(b.value / a.value)
-        on_logs = True
-    else:
-        widths = [v.high - v.low for v in (a, b) if v.high is not None and v.low is not None]
-        difference = b.value - a.value
-        on_logs = False
-    error = COUNTS_WIDENING * math.hypot(*widths) / (2 * Z95)
+def _least_change(values: Sequence[Value]) -> float | None:
+    """What is never negative cannot fall by more than all of itself."""
+    return -1.0 if all(v.value >= 0 for v in values) else None
+
+
+def _from_counts(
+    baseline: Sequence[Value], arm: Sequence[Value], mean_a: float, mean_b: float, *, logs: bool
+) -> Change:
+    change = _relative(mean_a, mean_b)
+    on_logs = logs and all(v.low is not None and v.low > 0 for v in (*baseline, *arm))
+    widths = [_width(values, logs=on_logs) for values in (baseline, arm)]
+    if widths[0] is None or widths[1] is None:
+        return Change(mean_a, mean_b, change, None, None, "unknown")
+    difference = math.log(mean_b / mean_a) if on_logs else mean_b - mean_a
+    error = COUNTS_WIDENING * math.hypot(widths[0], widths[1]) / (2 * Z95)
+    least = _least_change((*baseline, *arm))
     bounds = [
-        _as_change(difference + sign * z * error, a.value, logs=on_logs) for z in (Z95, 2.5758) for sign in (-1, 1)
+        _as_change(difference + sign * z * error, mean_a, logs=on_logs, least=least)
+        for z in (Z95, 2.5758)
+        for sign in (-1, 1)
     ]
-    return Change(a.value, b.value, change, bounds[0], bounds[1], "counts", bounds[2], bounds[3])
+    return Change(mean_a, mean_b, change, bounds[0], bounds[1], "counts", bounds[2], bounds[3])
+
+
+def _width(values: Sequence[Value], *, logs: bool) -> float | None:
+    """Width of the 95 % interval of the mean of windows that have one each; None where one has none."""
+    widths = []
+    for v in values:
+        if v.low is None or v.high is None:
+            return None
+        widths.append(math.log(v.high / v.low) if logs else v.high - v.low)
+    return math.hypot(*widths) / len(widths)

@@ -51,10 +51,20 @@ def _doubt(repeats: int | None) -> float:
 
 
 def variation_of(values: Sequence[float]) -> float | None:
-    """Coefficient of variation of repeats; None with fewer than two, or around 0."""
-    if len(values) < 2 or statistics.fmean(values) == 0:
+    """Coefficient of variation of repeats; None with fewer than two, around 0, or without any spread."""
+    if _unplannable(values) is not None:
         return None
     return statistics.stdev(values) / abs(statistics.fmean(values))
+
+
+def _unplannable(values: Sequence[float]) -> str | None:
+    if len(values) < 2:
+        return "noise unknown: give at least two windows"
+    if statistics.fmean(values) == 0:
+        return "it is 0: a change in per cent means nothing"
+    if max(values) == min(values):
+        return f"all {len(values)} windows agree to the last digit: no measure of noise"
+    return None
 
 
 def plan_document(values: Mapping[str, Sequence[float]], change: float) -> list[dict[str, Any]]:
@@ -71,6 +81,7 @@ def plan_document(values: Mapping[str, Sequence[float]], change: float) -> list[
                 "runs_by_three_sigma": None if variation is None else runs_by_three_sigma(variation, change),
                 "runs_needed": None if variation is None else runs_needed(variation, change, len(series)),
                 "change": change,
+                "reason": _unplannable(series),
             }
         )
     return rows

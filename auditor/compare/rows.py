@@ -14,6 +14,8 @@ MARGIN = 0.05
 """A change whose whole interval is within this is "same"."""
 UNKNOWN_MARGIN = 0.02
 """Without any noise, only a change below this is called "same"; a larger one is not judged."""
+SETTINGS = frozenset({"kv_pool_tokens", "kv_max_concurrency", "max_model_len", "block_size_tokens"})
+"""Readings that an engine is given or works out at boot: equal values are no luck, and another one is a change."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,25 @@ class Comparison:
 
 
 def compare_subject(
-    subject: str, baseline: Side, arm: Side, *, better: Mapping[str, str | None], readings: Sequence[str] = ()
+    subject: str,
+    baseline: Side,
+    arm: Side,
+    *,
+    better: Mapping[str, str | None],
+    readings: Sequence[str] = (),
+    baseline_name: str = "baseline",
 ) -> Comparison:
     """Compare one subject of two arms.
 
     Args:
         better: reading -> ``lower``, ``higher`` or None where no direction is known to be good.
         readings: only these, where given.
+        baseline_name: what sentences call the baseline.
     """
     made = _rows(subject, baseline, arm, better, readings)
     moved = {row["reading"]: (row["change"], row["low"], row["high"]) for row, _ in made if row["change"] is not None}
     return Comparison(
-        confounders=tuple(find_confounders(arm.name, baseline.items, arm.items)),
+        confounders=tuple(find_confounders(arm.name, baseline.items, arm.items, baseline_name=baseline_name)),
         rows=tuple(row for row, _ in made),
         changes=tuple((row["reading"], change) for row, change in made if change is not None),
         notes=tuple(like_figures_disagree(moved)),
@@ -78,7 +87,7 @@ def _rows(
                    "high": None, "noise": "unknown", "verdict": "undecided", "reason": reason}  # fmt: skip
             out.append((row, None))
             continue
-        change = measure_change(a, b)
+        change = measure_change(a, b, exact=reading in SETTINGS)
         verdict = judge_change(change, better[reading])
         row = {
             **head,
@@ -166,7 +175,7 @@ def _tails(
             "verdict": "blind" if len(buckets) == 1 else "undecided",
             "reason": "both arms lie in one bucket: compare means"
             if len(buckets) == 1
-            else "a tail is judged only where its own noise was measured",
+            else "a tail is judged only where repeats of both arms measured its noise",
         }
         if len(buckets) > 1 and len(values[0]) > 1 and len(values[1]) > 1:
             change = measure_change([Value(v) for v in values[0]], [Value(v) for v in values[1]])

@@ -46,7 +46,9 @@ def summarise(document: Mapping[str, Any]) -> dict[str, Any]:
                 "broken": {name: v["summary"] for name, v in subject["audits"].items() if v["verdict"] == "broken"},
                 "against_history": night.get("verdict"),
                 "changes": [_change(c, night) for c in night.get("changes", ())[:10]],
-                "differs": list((night.get("comparison") or {}).get("confounders", ())),
+                "mind": list(
+                    dict.fromkeys(c for comparison in night.get("comparisons", ()) for c in comparison["confounders"])
+                ),
             }
         )
     return {
@@ -62,7 +64,7 @@ def summarise(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _change(change: Mapping[str, Any], night: Mapping[str, Any]) -> dict[str, Any]:
     """What moved, and by what part of itself against the quiet nights, with its 95 % interval."""
-    rows = (night.get("comparison") or {}).get("rows", ())
+    rows = [row for comparison in night.get("comparisons", ()) for row in comparison["rows"]]
     row: Mapping[str, Any] = next((r for r in rows if r["reading"] == change["reading"]), {})
     kept = {k: change[k] for k in ("reading", "verdict", "value", "baseline", "band", "since")}
     return {**kept, "change": row.get("change"), "change_low": row.get("low"), "change_high": row.get("high")}

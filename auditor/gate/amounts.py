@@ -37,6 +37,8 @@ def read_amount(text: str, reading: ReadingName) -> float:
     value = float(match[1]) * (factors[unit] if unit else 1.0)
     if not math.isfinite(value):
         raise AmountError(f"{text!r} is too large to be meant")
+    if value < 0 and not reading.is_net:
+        raise AmountError(f"{text!r}: {reading.name} is never below 0; write {_example(reading)}")
     if reading.is_share and value > 1:
         raise AmountError(f"{text!r}: {reading.name} is a share, never above 1; write {_example(reading)}")
     return value

@@ -43,7 +43,8 @@ class Baselines(Protocol):
 def pooled(values: Sequence[tuple[float, float | None, float | None]]) -> Baseline:
     """One baseline from the values (with their limits) of several runs: the median, and their spread.
 
-    With fewer than three runs there is no spread; the limits of a single run stay.
+    With fewer than three runs, or with runs that agree to the last digit, there is no spread; the limits of a single
+    run stay.
     """
     if not values:
         return Baseline(None, runs=0, reason="no run has a value")
@@ -51,7 +52,7 @@ def pooled(values: Sequence[tuple[float, float | None, float | None]]) -> Baseli
         return Baseline(*values[0])
     numbers = [v for v, _, _ in values]
     noise = spread(numbers)
-    if noise is None:
+    if not noise:
         lows, highs = [low for _, low, _ in values], [high for _, _, high in values]
         low = None if any(x is None for x in lows) else min(x for x in lows if x is not None)
         high = None if any(x is None for x in highs) else max(x for x in highs if x is not None)

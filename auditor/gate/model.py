@@ -30,11 +30,14 @@ class ReadingName:
     """``lower`` or ``higher`` where a direction is known to be good."""
     is_total: bool = False
     """A count, a rate over the window's length or a state of the engine. Broken at once; ``holds`` needs traffic."""
+    is_net: bool = False
+    """A difference of what began and what ended, the only kind of reading that can be below 0."""
 
     @property
     def is_share(self) -> bool:
         """A part of a whole: no threshold above 1 can mean anything."""
-        return self.unit == "ratio" and (self.name.endswith("_share") or self.name.startswith("kv_usage"))
+        named = self.name.endswith("_share") or self.name in ("draft_acceptance", "kept_share_of_verified")
+        return self.unit == "ratio" and (named or self.name.startswith("kv_usage"))
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,11 @@ class Problems:
     def unknown(self, node: yaml.Node, name: str, known: Iterable[str], what: str) -> None:
         """``lenght_share is no reading; did you mean length_share?``"""
         listed = sorted(known)
-        near = difflib.get_close_matches(name, listed, 2, 0.5)
-        scores = [difflib.SequenceMatcher(None, name, n).ratio() for n in near]
+        folded = {n.casefold(): n for n in listed}
+        near = difflib.get_close_matches(name.casefold(), list(folded), 2, 0.5)
+        scores = [difflib.SequenceMatcher(None, name.casefold(), n).ratio() for n in near]
         if near and len(set(scores)) == len(scores):
-            hint = f"; did you mean {near[0]}?"
+            hint = f"; did you mean {folded[near[0]]}?"
         elif len(listed) <= 16:
             hint = f"; known: {', '.join(listed)}"
         else:

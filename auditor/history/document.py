@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from auditor.history.baseline import MIN_NIGHTS
 from auditor.history.changes import Change, judge, judge_all
+from auditor.history.comparisons import Compare, compare_changes
 from auditor.history.events import find_events
-from auditor.history.kept import kept_item, quiet_nights, tonight_item
+from auditor.history.kept import tonight_item
 from auditor.history.nights import (
     DAY_SECONDS,
     SAME_NIGHT_SECONDS,
@@ -20,6 +21,7 @@ from auditor.history.nights import (
     group_nights,
     load_runs,
 )
+from auditor.history.remarks import doubts, is_newest, missing_subjects, remarks
 from auditor.history.rows import STATES, fact_rows, labels_key, reading_rows
 from auditor.history.series import TRAFFIC, Point, SubjectNights, list_subjects, load_subject
 from auditor.history.store import Store
@@ -28,13 +30,6 @@ from auditor.model import utc_text
 
 KEPT_IN_MIND = 60
 """Nights that are read at all."""
-RECENT_NIGHTS = 14
-"""A subject seen in these and not tonight is named."""
-LEAST_REPEATS = 2
-"""Quiet nights below which nothing tells their noise."""
-
-Compare = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
-"""From the subject on quiet nights, the same tonight, and the readings that moved, to rows with change and interval."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def make_nights(
     for subject in tonight.document["subjects"]:
         number = known.get(labels_key(subject["labels"]))
         past = load_subject(store, number, earlier) if number is not None else _no_past(subject, len(earlier))
-        subjects.append(_subject(tonight, now, subject, past, earlier, gaps, better, compare, min_nights))
+        subjects.append(_subject(tonight, now, subject, number, past, earlier, gaps, better, compare, min_nights))
     return {
         "run": None,
         "end": utc_text(tonight.end),
@@ -86,9 +81,10 @@ def make_nights(
         "min_nights": min_nights,
         "missed": [_gap_json(g) for g in gaps],
         "same_night": [utc_text(r.end) for r in siblings],
-        "notes": _notes(tonight, earlier, siblings, gaps),
+        "newest": is_newest(store, tonight.end),
+        "notes": remarks(store, tonight.end, earlier, siblings, gaps),
         "subjects": subjects,
-        "missing_subjects": _missing(store, tonight, earlier, known),
+        "missing_subjects": missing_subjects(store, tonight.document, earlier, known),
     }
 
 
@@ -100,6 +96,7 @@ def _subject(
     tonight: Tonight,
     now: Run,
     subject: Mapping[str, Any],
+    number: int | None,
     past: SubjectNights,
     earlier: Sequence[Night],
     gaps: Sequence[Gap],
@@ -123,12 +120,13 @@ def _subject(
     )  # fmt: skip
     traffic = None if idle else _judge_traffic(points, past, len(earlier), min_nights)
     moved = [c for c in changes if c.verdict not in ("same", "undecided")]
-    verdict, reason = _verdict(changes, moved, traffic, idle, past)
+    verdict, reason = _verdict(changes, moved, traffic, idle, past, new=number is None)
     recent = [e for e in events if e.at == tonight.end]
     return {
         "labels": dict(subject["labels"]),
         "verdict": verdict,
         "reason": reason,
+        "remarks": [] if idle else list(doubts(points, past, facts, tonight.end)),
         "nights": sum(run is not None for run in past.nights),
         "changes": [c.to_json() for c in moved],
         "compared": sum(c.baseline is not None for c in changes),
@@ -137,7 +135,7 @@ def _subject(
             for c in changes
             if c.verdict == "undecided" and c.previous is not None
         ],
-        "comparison": _comparison(tonight, subject, facts, points, past, moved, compare) if moved else None,
+        "comparisons": compare_changes(moved, past, tonight_item(tonight.document, subject, facts), compare),
         "traffic": None if traffic is None else traffic.to_json(),
         "events": [e.to_json() for e in recent],
         "earlier_events": [e.to_json() for e in events if e.at != tonight.end][-20:],
@@ -146,32 +144,6 @@ def _subject(
             for name in choose_trends(points, moved)
         },
     }  # fmt: skip
-
-
-def _comparison(
-    tonight: Tonight,
-    subject: Mapping[str, Any],
-    facts: Mapping[str, str],
-    points: Mapping[str, Point],
-    past: SubjectNights,
-    moved: Sequence[Change],
-    compare: Compare,
-) -> dict[str, Any] | None:
-    """Tonight beside the quiet nights before the first change began; None without such nights."""
-    done = points.get(TRAFFIC)
-    if done is None:
-        return None
-    good = [c.last_good for c in moved if c.last_good is not None]
-    quiet = quiet_nights(past, done, until=min(good, default=None))
-    if len(quiet) < LEAST_REPEATS:
-        return None
-    found = compare(
-        [kept_item(past, i) for i in quiet],
-        tonight_item(tonight.document, subject, facts),
-        [c.reading for c in moved],
-    )
-    ends = [run.end for i in quiet if (run := past.nights[i])]
-    return {"nights": len(quiet), "first": utc_text(ends[0]), "last": utc_text(ends[-1]), **found}
 
 
 def _points(now: Run, subject: Mapping[str, Any]) -> tuple[dict[str, Point], dict[str, str]]:
@@ -201,7 +173,13 @@ def _judge_traffic(points: Mapping[str, Point], past: SubjectNights, nights: int
 
 
 def _verdict(
-    changes: Sequence[Change], moved: Sequence[Change], traffic: Change | None, idle: bool, past: SubjectNights
+    changes: Sequence[Change],
+    moved: Sequence[Change],
+    traffic: Change | None,
+    idle: bool,
+    past: SubjectNights,
+    *,
+    new: bool,
 ) -> tuple[str, str | None]:
     if idle:
         return "undecided", "no counter moved in the window: nothing to compare"
@@ -212,7 +190,8 @@ def _verdict(
     if any(c.verdict == "same" for c in changes):
         return "same", None
     if not any(past.nights):
-        return "undecided", "not enough history: the first night of this subject"
+        why = "the first night of this subject" if new else "no night of this subject among those looked at"
+        return "undecided", f"not enough history: {why}"
     if traffic is not None and traffic.verdict == "changed" and traffic.tonight.value and traffic.baseline:
         factor = traffic.tonight.value / traffic.baseline.median if traffic.baseline.median else 0.0
         return "undecided", f"traffic is {factor:.2g} times that of the nights before: nothing to compare with"
@@ -222,45 +201,6 @@ def _verdict(
 
 def _gap_json(gap: Gap) -> dict[str, Any]:
     return {"after": utc_text(gap.after), "before": utc_text(gap.before), "nights": gap.nights}
-
-
-def _notes(tonight: Tonight, earlier: Sequence[Night], siblings: Sequence[Run], gaps: Sequence[Gap]) -> list[str]:
-    out = []
-    if not earlier:
-        out.append("this is the first night in the store: nothing to compare with yet")
-    recent = [g for g in gaps if g.before == tonight.end]
-    for gap in recent:
-        nights = "one night" if gap.nights == 1 else f"{gap.nights} nights"
-        out.append(f"{nights} without a run before this one (the last was {utc_text(gap.after)})")
-    older = sum(g.nights for g in gaps if g.before != tonight.end)
-    if older:
-        out.append(f"{older} earlier {'night' if older == 1 else 'nights'} without a run in the nights shown")
-    if siblings:
-        ends = ", ".join(str(utc_text(r.end)) for r in siblings)
-        out.append(f"another run of this night ended {ends}; it is kept and not part of the baseline")
-    return out
-
-
-def _missing(
-    store: Store, tonight: Tonight, earlier: Sequence[Night], known: Mapping[str, int]
-) -> list[dict[str, Any]]:
-    """Subjects of the last nights that tonight's report does not have."""
-    runs = {run.id: run.end for night in earlier[-RECENT_NIGHTS:] for run in night.runs}
-    if not runs:
-        return []
-    rows = store.query("SELECT subject, run FROM presence WHERE run BETWEEN ? AND ?", (min(runs), max(runs)))
-    last: dict[int, float] = {}
-    for subject, run in rows:
-        if run in runs:
-            last[subject] = max(last.get(subject, 0.0), runs[run])
-    here = {known.get(labels_key(s["labels"])) for s in tonight.document["subjects"]}
-    labels = {number: key for key, number in known.items()}
-    subjects = list_subjects(store)
-    return [
-        {"labels": subjects[number], "last_seen": utc_text(last[number])}
-        for number in sorted(last, key=lambda n: labels[n])
-        if number not in here
-    ]
 
 
 def without_history(tonight: Tonight, reason: str) -> dict[str, Any]:
@@ -275,6 +215,7 @@ def without_history(tonight: Tonight, reason: str) -> dict[str, Any]:
         "min_nights": None,
         "missed": [],
         "same_night": [],
+        "newest": True,
         "notes": [],
         "subjects": [],
         "missing_subjects": [],

@@ -19,6 +19,8 @@ POOL = frozenset(
 )
 """What an engine works out at boot from its settings: an effect, named after them."""
 SHOWN_NAMES = 6
+EXPORTS = "not exported"
+"""The fact that lists readings without a series."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ def find_events(nights: Sequence[tuple[float, Mapping[str, str] | None]]) -> lis
         if facts is None:
             continue
         if last is not None:
+            if EXPORTS not in facts and EXPORTS in last[1]:
+                # An idle night does not tell.
+                facts = {**facts, EXPORTS: last[1][EXPORTS]}
             out += _between(last[0], last[1], end, facts)
         last = (end, facts)
     return out
@@ -79,8 +84,9 @@ def _between(before: float, old: Mapping[str, str], at: float, new: Mapping[str,
         if name == "process started":
             if a is not None and b is not None:
                 out.append(Event("restart", "process start", a, b, before, at))
-        elif name == "not exported":
-            out += _exports(before, a or "", at, b or "")
+        elif name == EXPORTS:
+            if a is not None and b is not None:
+                out += _exports(before, a, at, b)
         elif name in ("engine version", "setting engine_version"):
             out.append(Event("version", "engine version", a, b, before, at))
         elif kind == "config" and (a is None or b is None):

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from auditor.history.baseline import comparable
+from auditor.history.changes import Change
 from auditor.history.rows import QUANTILES
-from auditor.history.series import TRAFFIC, Point, SubjectNights
+from auditor.history.series import Point, SubjectNights
 
 SETTING = "setting "
 VERSION = "engine version"
@@ -15,20 +16,20 @@ NOT_STEADY = frozenset({"cold_start", "counter_reset", "no_traffic"})
 """A night with one of these is no repeat of a quiet one."""
 
 
-def quiet_nights(past: SubjectNights, tonight: Point, *, until: float | None) -> list[int]:
-    """Places of the nights that tonight is compared with, oldest first: comparable, without a restart.
+def quiet_nights(past: SubjectNights, change: Change) -> list[int]:
+    """Places of the nights that a change is measured from, oldest first.
 
-    Args:
-        until: unix seconds; nights that ended later are outside their band already.
+    Those of its baseline that lie inside its band, without a restart: nights that were bad already tell no noise.
     """
-    ends = {p.end for p in comparable(tonight, past.points.get(TRAFFIC, ()))}
+    if change.baseline is None:
+        return []
+    low, high = change.baseline.low, change.baseline.high
+    points = past.points.get(change.reading, ())
+    inside = {p.end for p in comparable(change.tonight, points) if p.value is not None and low <= p.value <= high}
     return [
         i
         for i, run in enumerate(past.nights)
-        if run is not None
-        and run.end in ends
-        and (until is None or run.end <= until)
-        and NOT_STEADY.isdisjoint(past.flags[i])
+        if run is not None and run.end in inside and NOT_STEADY.isdisjoint(past.flags[i])
     ]
 
 

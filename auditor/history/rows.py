@@ -71,7 +71,10 @@ def fact_rows(document: Mapping[str, Any], subject: Mapping[str, Any]) -> Iterat
         value = subject["readings"].get(name, {}).get("value")
         if value is not None:
             yield name, _plain(value)
-    yield "not exported", " ".join(sorted(k for k, r in subject["readings"].items() if r["state"] == "not_exported"))
+    if "no_traffic" not in subject["flags"]:
+        # Without traffic a reading that is not exported may say that nothing happened instead.
+        names = sorted(k for k, r in subject["readings"].items() if r["state"] == "not_exported")
+        yield "not exported", " ".join(names)
     own = facts.get("targets")
     seen = [t for t in document.get("targets", ()) if t.get("version") and (own is None or t["address"] in own)]
     versions = sorted({str(t["version"]) for t in seen})

@@ -57,6 +57,49 @@ class Points:
         return tuple(place for places in self.pieces.values() for place in places)
 
     @cached_property
+    def at(self) -> frozenset[int]:
+        """Where they all stand in a column of the table."""
+        return frozenset(place.at for place in self.places)
+
+    @cached_property
+    def members(self) -> tuple[tuple[Place, ...], ...]:
+        """Series that a page has together or not at all: those of a histogram with the same labels.
+
+        A series of a counter stands alone; copies of one level stand together, since one of them is enough.
+        """
+        if self.declaration.kind == "counter":
+            return tuple((place,) for place in self.places)
+        but = ("le",) if self.declaration.kind == "histogram" else self._copy_labels
+        groups: dict[Labels, list[Place]] = defaultdict(list)
+        for place in self.places:
+            groups[place.without(but)].append(place)
+        return tuple(map(tuple, groups.values()))
+
+    @cached_property
+    def lack(self) -> str | None:
+        """What no page has of a histogram, and what would be a zero without this reason."""
+        if self.declaration.kind != "histogram":
+            return None
+        for members in self.members:
+            names = {place.name.rpartition("_")[2] for place in members}
+            if "sum" not in names:
+                return "the page has no sum for it"
+            if names == {"sum"}:
+                return "the page has neither a count nor buckets for it"
+        return None
+
+    @cached_property
+    def totals(self) -> tuple[int, ...]:
+        """For each histogram the series that counts all its observations: its count, else its highest bucket."""
+        found: dict[Labels, tuple[float, int]] = {}
+        for place in self.pieces["_bucket"]:
+            labels, edge = place.without(("le",)), _edge(dict(place.labels).get("le", ""))
+            if edge is not None and edge >= found.get(labels, (-math.inf, 0))[0]:
+                found[labels] = (edge, place.at)
+        found |= {place.without(("le",)): (math.inf, place.at) for place in self.pieces["_count"]}
+        return tuple(at for _, at in found.values())
+
+    @cached_property
     def plain(self) -> tuple[tuple[Place, str | None], ...]:
         """Series of a counter or gauge, each with the value of its split label in the readings' words."""
         return tuple((place, split_value(self.declaration, place.labels)) for place in self.pieces[""])
@@ -64,7 +107,11 @@ class Points:
     @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
         """Series of a gauge; copies of one level stand together."""
-        return self._alike((*self.engine.copy_labels, *self.declaration.one_of))
+        return self._alike(self._copy_labels)
+
+    @property
+    def _copy_labels(self) -> tuple[str, ...]:
+        return (*self.engine.copy_labels, *self.declaration.one_of)
 
     @cached_property
     def copies(self) -> tuple[tuple[int, ...], ...]:

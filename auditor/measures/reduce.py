@@ -13,7 +13,7 @@ from itertools import pairwise
 from auditor.measures.grouping import PartKey, Place, Points, copy_key, declared_names, group_series
 from auditor.measures.histogram import AGREE, check_histogram
 from auditor.measures.lives import CREATED, Lives, find_lives
-from auditor.measures.moves import LARGEST, Moves
+from auditor.measures.moves import LARGEST, Holes, Moves
 from auditor.measures.sharing import share_unlabelled
 from auditor.measures.vocabulary import Declaration, Engine
 from auditor.model import Counter, Gauge, Histogram, Info, Labels, Part, Quantity, Slice, TargetWindow
@@ -39,6 +39,7 @@ class _Builder:
         self.engine = engine
         self.lives = lives
         self.moves = Moves(target, engine, lives)
+        self.holes = Holes(target, engine, lives)
         self.pages = len(target.times)
         self.lifetime = self.pages == 1
         self.form = engine.form(target.form) if target.form else engine.forms[0]
@@ -57,18 +58,20 @@ class _Builder:
             newest = min(positions)
             points = positions[newest]
             forms[name] = points.exported_name
-            flaw = None if self.moves.all_good else self._bad_value(points) or self._vanished(forms[name], points)
+            flaw = self._flaw(points, found)
             if flaw:
                 flaws[name] = flaw
                 continue
             whole, slices = self._reduce(points)
             quantities[name] = whole
-            for target_slice, quantity in zip(per_slice, slices, strict=True):
-                target_slice[name] = quantity
+            unknown = self.holes.unknown_slices(points)
+            for i, quantity in enumerate(slices):
+                if i not in unknown:
+                    per_slice[i][name] = quantity
             if declaration.kind == "gauge" and (told := self._copies(points)):
                 copies[name] = told
             if len(positions) > 1:
-                doubles[name] = self._compare(declaration, whole, positions, newest)
+                doubles[name] = self._compare(whole, found, name)
             if declaration.unit_in_help:
                 units[name] = self._unit(forms[name])
         return Part(
@@ -113,11 +116,29 @@ class _Builder:
                     return f"{place.name} is {v:g} on the page: no engine counts that far"
         return None
 
-    def _vanished(self, name: str, points: Points) -> str | None:
-        """A name of an earlier page that the last one lacks: its increase is not 0, it is unknown."""
-        if self.form.sparse_counters or any(self.moves.last[place.at] is not None for place in points.places):
-            return None
-        return f"{name} is on an earlier page and not on the last one"
+    def _flaw(self, points: Points, found: Mapping[str, Mapping[int, Points]]) -> str | None:
+        if self.moves.all_good:
+            return points.lack
+
+        def unborn() -> bool:
+            return self._may_be_unborn(points.declaration, found)
+
+        return self._bad_value(points) or self.holes.why_unknown(points, unborn=unborn) or points.lack
+
+    def _may_be_unborn(self, declaration: Declaration, found: Mapping[str, Mapping[int, Points]]) -> bool:
+        """The last page may rightly lack the whole quantity after a restart: nothing of it happened since."""
+        if self.form.sparse_counters:
+            return True
+        last = self.moves.last
+
+        def values(name: str) -> list[float]:
+            places = found[name][min(found[name])].places if name in found else ()
+            return [v for place in places if (v := last[place.at]) is not None]
+
+        if declaration.kind == "counter" and any(values(name) for name in declaration.zero_beside):
+            return True
+        work = values(self.engine.traits.get("moves_with_all_work", ""))
+        return declaration.population != "state" and bool(work) and not any(work)
 
     def _unit(self, series_name: str) -> str:
         base = series_name.removesuffix("_total")
@@ -126,15 +147,14 @@ class _Builder:
             return "unknown"
         return "blocks" if "block" in text and "token" not in text else "tokens"
 
-    def _compare(self, declaration: Declaration, whole: Quantity, positions: Mapping[int, Points], newest: int) -> str:
-        for position in sorted(positions):
-            if position == newest or self._bad_value(positions[position]):
+    def _compare(self, whole: Quantity, found: Mapping[str, Mapping[int, Points]], name: str) -> str:
+        for _, points in sorted(found[name].items())[1:]:
+            if self._flaw(points, found):
                 continue
-            other, _ = self._reduce(positions[position])
+            other, _ = self._reduce(points)
             a, b = _magnitude(whole), _magnitude(other)
-            if abs(a - b) > max(1.0 if declaration.kind != "gauge" else 0.0, AGREE * max(abs(a), abs(b))):
-                old = positions[position].exported_name
-                return f"{old} says {b:g} where its newer name says {a:g}"
+            if abs(a - b) > max(0.0 if isinstance(whole, Gauge) else 1.0, AGREE * max(abs(a), abs(b))):
+                return f"{points.exported_name} says {b:g} where its newer name says {a:g}"
         return ""
 
     # ------------------------------------------------------------------ one quantity
@@ -167,18 +187,18 @@ class _Builder:
 
     def _histogram(self, points: Points) -> tuple[Histogram, list[Histogram]]:
         buckets = points.buckets
-        flaw = None if buckets.have_one_layout else "the copies on the page have different bucket layouts"
+        flaw = self.holes.changed_layout(points)
+        if not buckets.have_one_layout:
+            flaw = "the copies on the page have different bucket layouts"
         sums = [place.at for place in points.pieces["_sum"]]
-        counts = [place.at for place in points.pieces["_count"]]
-        if not sums:
-            flaw = flaw or "the page has no sum for it"
+        totals = points.totals
 
         def make(rises: Sequence[float]) -> Histogram:
             return check_histogram(
                 buckets.edges,
                 buckets.add(rises),
                 sum([rises[i] for i in sums], 0.0),
-                sum([rises[i] for i in counts], 0.0) if counts else None,
+                sum([rises[i] for i in totals], 0.0),
                 flaw=flaw,
                 rebuilt_sum=self.form.rebuilt_sums,
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from auditor.measures.grouping import PartKey
 from auditor.measures.vocabulary import Engine
 from auditor.model import Counter, Part, Quantity, Slice
@@ -50,7 +52,8 @@ def _hand_over(
         names = given if i == 0 else {n: q for n, q in given.items() if n in shared}
         base = out[host]
         out[host] = _with(base, {**names, **base.quantities}, part, set(names))
-    out[key] = _with(part, kept, None, set())
+    # What is wrong with it is wrong with all it may speak of; kept here too it would be a subject of its own.
+    out[key] = _with(replace(part, flaws={}), kept, None, set())
 
 
 def _never_moved(quantity: Quantity) -> bool:

@@ -154,6 +154,15 @@ class Subject:
             return False
         return name in self._on_page or self._not_yet(name) is not None
 
+    def refuse_flawed(self, name: str) -> None:
+        """A quantity that is on the page and cannot be used has no stand-in that counts something else.
+
+        Raises:
+            Missing: invalid, with what is wrong with it.
+        """
+        if name in self._flawed:
+            raise self.missing(name)
+
     def counter(self, name: str) -> Counter:
         q = self.quantity(name)
         if not isinstance(q, Counter):

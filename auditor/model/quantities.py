@@ -95,6 +95,8 @@ class Part:
     quantities: Mapping[str, Quantity]
     slices: tuple[Slice, ...] = ()
     restarts: int = 0
+    gone: int = 0
+    """Engines behind it that were there in the window and no longer at its end: a pod that was replaced."""
     pooled: bool = False
     """Several engines, added up by a metrics server. What it holds is the total of what its sibling parts show."""
     multiprocess: bool = False

@@ -33,7 +33,7 @@ def draw(console: Console, document: Mapping[str, Any], options: RenderOptions) 
     from rich.table import Table
     from rich.text import Text
 
-    names = " against ".join(f"{safe(a['name'])} ({a['count']} windows)" for a in document["arms"])
+    names = " against ".join(f"{safe(a['name'])} ({_windows(a['count'])})" for a in document["arms"])
     if names:
         console.print(names, style="bold")
     for sentence in document["confounders"]:
@@ -67,12 +67,16 @@ def draw(console: Console, document: Mapping[str, Any], options: RenderOptions) 
     _plan(console, document)
 
 
+def _windows(count: int) -> str:
+    return "1 window" if count == 1 else f"{count} windows"
+
+
 _KEPT = {"ttft_seconds", "itl_seconds", "e2e_seconds", "generation_tokens_per_wall_second"}
 
 
 def _words(row: Mapping[str, Any], *, with_reason: bool) -> str:
     parts = [f"{number(row['baseline_value'])} -> {number(row['value'])}", _percent(row["change"]), _interval(row)]
-    if with_reason and row.get("reason"):
+    if row.get("reason") and (with_reason or row["change"] is None):
         parts.append(safe_sentence(row["reason"]))
     return "  ".join(part for part in parts if part)
 
@@ -101,7 +105,7 @@ def _plan(console: Console, document: Mapping[str, Any]) -> None:
         table = Table.grid(padding=(0, 2, 0, 0))
         for row in arm["rows"]:
             if row["variation"] is None:
-                text = "noise unknown: give at least two windows"
+                text = safe_sentence(row.get("reason") or "noise unknown: give at least two windows")
             else:
                 need = row["runs_needed"]
                 text = (

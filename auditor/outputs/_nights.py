@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
 
 MARKS = {"worse": "NO", "better": "+", "changed": "~", "same": "YES", "undecided": "?"}
 STYLES = {"worse": "bold red", "better": "green", "changed": "yellow", "same": "green", "undecided": "yellow"}
+_DIGITS = re.compile(r"[0-9.,]+")
 SHOWN_CHANGES = 6
 SHOWN_CAUSES = 4
+MOST_PERCENT = 9.0
+"""A change above +900 % is said in times."""
 
 
 def short_time(text: str | None) -> str:
@@ -28,8 +32,8 @@ def with_unit(value: float | None, unit: str) -> str:
 
 
 def row_of(night: Mapping[str, Any], reading: str) -> Mapping[str, Any] | None:
-    """The row in which this reading is held against the quiet nights; None where there are none."""
-    rows = (night.get("comparison") or {}).get("rows", ())
+    """The row in which this reading is held against its quiet nights."""
+    rows = (row for comparison in night.get("comparisons", ()) for row in comparison["rows"])
     return next((r for r in rows if r["reading"] == reading), None)
 
 
@@ -37,8 +41,14 @@ def by_how_much(change: Mapping[str, Any], row: Mapping[str, Any] | None) -> str
     """``+116 % (+104 .. +129 %)`` with the noise of the quiet nights, or how many times the usual it is."""
     if row is None or row["change"] is None or row["low"] is None or row["high"] is None:
         return times_usual(change)
-    middle, low, high = (f"{100 * x:+.0f}" for x in (row["change"], *sorted((row["low"], row["high"]))))
-    return f"{middle} %" if low == high else f"{middle} % ({low} .. {high} %)"
+    middle, low, high = row["change"], *sorted((row["low"], row["high"]))
+    if middle >= MOST_PERCENT:
+        return f"{1 + middle:.3g} times ({1 + low:.3g} .. {1 + high:.3g})"
+    if low == high:
+        return f"{100 * middle:+.0f} %"
+    digits = next((d for d in (0, 1, 2) if f"{100 * low:+.{d}f}" != f"{100 * high:+.{d}f}"), 2)
+    middle_, low_, high_ = (f"{100 * x:+.{digits}f}" for x in (middle, low, high))
+    return f"{middle_} % ({low_} .. {high_} %)"
 
 
 def times_usual(change: Mapping[str, Any]) -> str:
@@ -67,16 +77,23 @@ def change_words(change: Mapping[str, Any], row: Mapping[str, Any] | None = None
 
 def comparison_lines(night: Mapping[str, Any]) -> Iterator[str]:
     """What differs beside the engine, which comes first since it invalidates the rest; and a trade, called one."""
-    comparison = night.get("comparison") or {}
-    for sentence in comparison.get("confounders", ()):
-        yield f"differs: {safe_sentence(sentence)}"
-    words: dict[str, list[str]] = {"better": [], "worse": []}
-    for change in night["changes"]:
-        if change["verdict"] in words:
-            words[change["verdict"]].append(safe(change["reading"]))
-    if comparison.get("verdict") == "trade":
-        yield f"a trade: better in {', '.join(words['better'])}; worse in {', '.join(words['worse'])}"
-    yield from (safe_sentence(n) for n in comparison.get("notes", ()))
+    comparisons = night.get("comparisons", ())
+    # Two comparisons say the same of two baselines; the newest one's figures will do.
+    said: dict[str, str] = {}
+    for sentence in (c for comparison in comparisons for c in comparison["confounders"]):
+        said.setdefault(_DIGITS.sub("", sentence), sentence)
+    yield from (f"mind: {safe_sentence(sentence)}" for sentence in said.values())
+    for comparison in comparisons:
+        if comparison.get("reason"):
+            yield safe_sentence(comparison["reason"])
+        if comparison["verdict"] == "trade":
+            better, worse = (_readings(comparison, word) for word in ("better", "worse"))
+            yield f"a trade: better in {better}; worse in {worse}"
+        yield from (safe_sentence(n) for n in comparison["notes"])
+
+
+def _readings(comparison: Mapping[str, Any], verdict: str) -> str:
+    return ", ".join(safe(row["reading"]) for row in comparison["rows"] if row["verdict"] == verdict)
 
 
 def changes_of(night: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -171,6 +188,7 @@ def draw(console: Console, nights: Mapping[str, Any], options: RenderOptions) ->
 
 def subject_lines(night: Mapping[str, Any], *, show_all: bool = False) -> Iterator[str]:
     """Likely cause, changes and events of one subject, one sentence each."""
+    yield from (safe_sentence(text) for text in night.get("remarks", ()))
     cause = cause_sentence(night)
     if cause:
         yield f"likely cause: {cause}"

@@ -12,12 +12,12 @@ from auditor.measures.promql import Query
 from auditor.measures.questions import born_queries, layout_query
 from auditor.measures.selectors import Matcher, parse_match
 from auditor.measures.vocabulary import Vocabulary
-from auditor.model import EvidenceError, Setting, UsageError, Window, utc_text
+from auditor.model import EvidenceError, Setting, TargetWindow, UsageError, Window, utc_text
 from auditor.ranges.asking import Asker, Range
 from auditor.ranges.finding import Found, find_copies, find_engines
 from auditor.ranges.parts import Collected
 from auditor.ranges.planning import MOST_DETAILED_ENGINES, Plan, cut_names, make_plan
-from auditor.ranges.together import put_together
+from auditor.ranges.together import put_together, with_absent
 from auditor.ranges.truth import Truth, check_truth
 from auditor.sources.prometheus import Answer, LengthError, LimitError, MetricsServer
 
@@ -28,10 +28,6 @@ SETTLE_SECONDS = 60.0
 SKEW_SECONDS = 30.0
 """Two clocks that differ by more than this are said to differ."""
 MANY_SERIES = 1_000_000
-
-
-class NothingStoredError(EvidenceError):
-    """An engine that the server knows, and no sample of it in this window."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,15 @@ def collect_range(
         if request.exact:
             from auditor.ranges.exact import collect_exact
 
-            return collect_exact(server, window, founds, settings=settings or {}, notes=notes, say=say)
-        asker = Asker(server, window)
-        collected = [collect_engine(asker, found, say) for found in founds]
-        result = put_together(asker, collected, settings or {}, notes)
+            result = collect_exact(server, window, founds, settings=settings or {}, notes=notes, say=say)
+            absent = [f for f in founds if not any(_is_of(t, f) for t in result.targets)]
+            is_empty = not result.targets
+            result = with_absent(result, server, absent, several=len(founds) > 1)
+        else:
+            result = collect_engines(Asker(server, window), founds, settings or {}, notes, say)
+            is_empty = bool(result.targets) and all(t.state != "measured" for t in result.targets)
+        if is_empty:
+            raise EvidenceError("; ".join(f"{t.address}: {t.reason}" for t in result.targets))
         tally = server.tally
         say(f"{tally.queries} queries, {tally.body_bytes / 1000:.0f} kB, {tally.waited_seconds:.1f} s in the server")
     return result
@@ -127,13 +128,35 @@ def find(
     return out
 
 
-def collect_engine(asker: Asker, found: Found, say: Progress = lambda text: None) -> Collected:
+def collect_engines(
+    asker: Asker,
+    founds: Sequence[Found],
+    settings: Mapping[str, Setting],
+    notes: Sequence[str],
+    say: Progress = lambda text: None,
+) -> Window:
+    """Ask for every engine that was found; those without a sample in the range are named."""
+    collected, absent = [], []
+    for found in founds:
+        one = _collect_engine(asker, found, say)
+        if one is None:
+            absent.append(found)
+        else:
+            collected.append(one)
+    several = len(founds) > 1
+    window = put_together(asker, collected, settings, notes, several=several)
+    return with_absent(window, asker.server, absent, several=several)
+
+
+def _is_of(target: TargetWindow, found: Found) -> bool:
+    return target.engine == found.scope.engine.name and target.form in ("", found.scope.form)
+
+
+def _collect_engine(asker: Asker, found: Found, say: Progress) -> Collected | None:
+    """The answers; None where the index knows an engine's names, and no sample of it lies in the range."""
     truth = check_truth(asker, found)
     if not truth.targets:
-        raise NothingStoredError(
-            f"{asker.server.address}: names under {found.scope.form} are known there, and not one sample lies in this "
-            "window"
-        )
+        return None
     one = _series_of_one(asker, found, truth)
     series = sum(one.values()) * len(truth.targets)
     plan = make_plan(

@@ -268,6 +268,7 @@ class _Builder:
             if draft.slices
             else (),
             restarts=sum(t.restarts for t in members),
+            gone=sum(not t.at_end for t in members),
             pooled=pooled,
             multiprocess=bool(members) and all(t.multiprocess for t in members),
             started_at=single.last_started_at if single else None,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from auditor.measures.presence import alive_text
+from auditor.measures.targets import failed_target
 from auditor.model import Setting, TargetWindow, Window, utc_text
 from auditor.ranges.asking import Asker
+from auditor.ranges.finding import Found
 from auditor.ranges.parts import Collected, build_targets
+from auditor.sources.prometheus import MetricsServer
 
 PARTIAL_COVERAGE = 0.5
 """Coverage is put at no more than this when the server warns: nobody knows how much is missing."""
@@ -15,16 +19,25 @@ MOST_HOLES = 5
 
 
 def put_together(
-    asker: Asker, collected: Sequence[Collected], settings: Mapping[str, Setting], notes: Sequence[str]
+    asker: Asker,
+    collected: Sequence[Collected],
+    settings: Mapping[str, Setting],
+    notes: Sequence[str],
+    *,
+    several: bool,
 ) -> Window:
+    """The window of what was answered.
+
+    Args:
+        several: more than one engine was found, whether or not each has a sample in this range: an address is the same
+            in every piece of a window.
+    """
     server, window = asker.server, asker.window
     targets: list[TargetWindow] = []
     warnings = list(notes)
     coverage = 1.0
     for one in collected:
-        several = len(collected) > 1
-        address = f"{server.address} ({one.found.scope.form})" if several else server.address
-        targets += build_targets(one, address)
+        targets += build_targets(one, _address(server, one.found, several))
         warnings += one.truth.notes
         warnings += [f"{t.address}: {t.reason}" for t in one.truth.silent[:MOST_HOLES]]
         share, said = _stored_share(asker, one)
@@ -56,6 +69,33 @@ def put_together(
         settings=settings,
         source=f"{server.title} at {server.address}",
     )
+
+
+def with_absent(window: Window, server: MetricsServer, absent: Sequence[Found], *, several: bool) -> Window:
+    """The window, with the engines that the server knows and of which no sample lies in it.
+
+    Coverage says nothing of them beside others: a time without replicas is not one without data.
+    """
+    if not absent:
+        return window
+    targets = [
+        failed_target(
+            _address(server, found, several),
+            f"names under {found.scope.form} are known there, and not one sample lies in this window",
+        )
+        for found in absent
+    ]
+    said = [f"{t.address}: {t.reason}" for t in targets] if window.targets else []
+    return replace(
+        window,
+        targets=(*window.targets, *targets),
+        coverage=window.coverage if window.targets else 0.0,
+        warnings=(*window.warnings, *said),
+    )
+
+
+def _address(server: MetricsServer, found: Found, several: bool) -> str:
+    return f"{server.address} ({found.scope.form})" if several else server.address
 
 
 def _stored_share(asker: Asker, one: Collected) -> tuple[float, list[str]]:

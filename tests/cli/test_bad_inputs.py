@@ -232,6 +232,10 @@ def test_a_page_cut_inside_a_number_is_not_a_smaller_number(tmp_path: Path) -> N
         (("--no-such-option",), "No such option"),
         (("--header", "secret-without-colon", A / "after.prom"), "NAME:VALUE"),
         (("--times", A / "workload.json", "--series", A / "before.prom", A / "after.prom"), "JSON list"),
+        (("--slo", "ttft_seconds=-1", A / "after.prom"), "below 0"),
+        (("--claim", "prefill_rate=1e999", A / "after.prom"), "too large"),
+        (("--min-coverage", "nan", A / "after.prom"), "no number that could be meant"),
+        (("--budget", "inf", A / "after.prom"), "no number that could be meant"),
     ],
     ids=str,
 )

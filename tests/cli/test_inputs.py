@@ -244,3 +244,22 @@ def test_one_server_under_two_names_is_said_to_count_twice(window: tuple[str, ..
     (said,) = both.json["window"]["warnings"]
     assert "share their creation times" in said
     assert all(name in said for name in names)
+
+
+STRANGE = b"# TYPE vllm_routed counter\nvllm_routed_total 1\nvllm_routed_created 1.79596e+09\n"
+
+
+@pytest.mark.parametrize(
+    ("bodies", "window", "state"),
+    [
+        ((STRANGE,), (), "not_an_engine"),
+        ((page(A, "before"),) * 2 + (page(A, "after").replace(b'"tiny"', b'"other"'),), ("--window", "0.2s"), "failed"),
+    ],
+    ids=["no engine", "another model at the end"],
+)
+def test_what_is_not_counted_cannot_count_twice(bodies: tuple[bytes, ...], window: tuple[str, ...], state: str) -> None:
+    with serve(in_turn(*bodies)) as server:
+        names = [server.url(), server.url().replace("127.0.0.1", "localhost")]
+        found = auditor("audit", *names, *window, "--as", "json")
+    assert [t["state"] for t in found.json["targets"]] == [state] * 2
+    assert found.json["window"]["warnings"] == []

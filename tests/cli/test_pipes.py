@@ -49,3 +49,32 @@ def test_a_pipe_of_something_else_is_said_to_be_that() -> None:
     code, found = bash("auditor audit <(echo hello)")
     assert code == 3
     assert "neither a page nor an engine's log" in found["targets"][0]["reason"]
+
+
+def test_what_a_slow_pipe_writes_first_decides_nothing() -> None:
+    """A first write of half a page, or of one comment, is no sign of what comes."""
+    code, expected = bash(f"auditor audit {PAGE}")
+    slow = f"auditor audit <(printf '# a note of mine\\n'; sleep 0.5; cat {PAGE})"
+    found_code, found = bash(slow)
+    assert (found_code, found["subjects"][0]["readings"]) == (code, expected["subjects"][0]["readings"])
+    code, expected = bash(f"auditor audit {LOG}")
+    halves = f"auditor audit <(head -c 7 {LOG}; sleep 0.5; tail -c +8 {LOG})"
+    found_code, found = bash(halves)
+    assert (found_code, found["subjects"][0]["readings"]) == (code, expected["subjects"][0]["readings"])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"twice() {{ auditor audit $1 --boot-log $1; }}; twice <(cat {LOG})", "can be read once only"),
+        (f"twice() {{ auditor audit $1 $1; }}; twice <(cat {PAGE})", "can be read once only"),
+        (f"auditor audit - --boot-log - < {PAGE}", "can be read once only"),
+        ("auditor audit - <&-", "standard input is closed"),
+    ],
+)
+def test_what_can_be_read_once_is_not_read_twice(line: str, words: str) -> None:
+    script = f'auditor() {{ "{sys.executable}" -m auditor "$@"; }}\n{line}'
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert "internal error" not in done.stderr

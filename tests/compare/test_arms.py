@@ -192,3 +192,42 @@ def test_fifty_windows_an_arm() -> None:
     document = compare(("a", a), ("b", b))
     assert row(document, "ttft_seconds")["verdict"] == "worse"
     assert document["arms"][0]["count"] == 50
+
+
+def test_a_window_that_stands_twice_in_an_arm_is_no_repeat() -> None:
+    """Three times one file would have no spread, and any difference would then be beyond all noise."""
+    a = report(start="a", ttft_seconds=reading(0.50, 0.45, 0.55))
+    b = report(start="b", ttft_seconds=reading(0.55, 0.50, 0.60))
+    document = compare(("a", [a, a, a]), ("b", [b, b]))
+    found = row(document, "ttft_seconds")
+    assert [arm["count"] for arm in document["arms"]] == [1, 1]
+    assert (found["noise"], found["verdict"]) == ("counts", "undecided")
+    assert any("stands in it already; counted once" in c for c in document["confounders"])
+
+
+def test_one_window_audited_with_two_settings_is_one_window() -> None:
+    sums = {"prompt_tokens": 9000.0, "generation_tokens": 812.0, "prefill_seconds": 12.25}
+    plain = report(start="a", **sums)
+    told = report(start="a", settings={"budget": 2048}, tokens_per_step=reading(3.0), **sums)
+    document = compare(("a", [plain]), ("b", [told]))
+    assert document["verdict"] == "not_comparable"
+    assert any("the same window stands in both arms" in c for c in document["confounders"])
+
+
+def test_repeats_that_agree_by_luck_are_no_measure_of_noise() -> None:
+    lucky = repeats("ttft_seconds", [0.5, 0.5])
+    found = row(compare(("a", lucky), ("b", [report(start="b", ttft_seconds=0.53)])), "ttft_seconds")
+    assert (found["noise"], found["verdict"], found["low"]) == ("unknown", "undecided", None)
+    # A setting has no noise: another pool is another pool.
+    pools = [report(start=f"a{i}", kv_pool_tokens=40_000.0) for i in range(2)]
+    found = row(compare(("a", pools), ("b", [report(start="b", kv_pool_tokens=10_000.0)])), "kv_pool_tokens")
+    assert (found["change"], found["low"], found["high"]) == (pytest.approx(-0.75),) * 3
+
+
+def test_the_change_is_that_of_the_two_figures_shown() -> None:
+    """1 and 4 have the geometric mean 2, against 3 and 3: +50 %; their means 2.5 and 3 would say +20 %."""
+    old = repeats("ttft_seconds", [1.0, 4.0])
+    new = [report(start=f"b{i}", ttft_seconds=3.0) for i in range(2)]
+    found = row(compare(("a", old), ("b", new)), "ttft_seconds")
+    assert (found["baseline_value"], found["value"]) == (pytest.approx(2), pytest.approx(3))
+    assert found["change"] == pytest.approx(0.5)

@@ -10,6 +10,8 @@ import pytest
 from auditor.gate.model import Limits, Place, Regression
 from auditor.gate.nodes import PremisesError
 from auditor.gate.reader import parse_premises, read_premises
+from auditor.gating import known_names
+from auditor.measures.readings import READINGS
 from auditor.model import UsageError
 from tests.gate.making import NAMES, parse
 
@@ -112,6 +114,25 @@ def test_amounts(text: str, reading: str, value: float) -> None:
     assert premise.condition.high == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.parametrize(("limit", "low", "high"), [("at_most: -5", None, -5.0), ("between: [-5, 0]", -5.0, 0.0)])
+def test_net_readings_may_have_limits_below_0(limit: str, low: float | None, high: float) -> None:
+    text = f"premises: [{{reading: unfinished_prompt_tokens, {limit}}}]"
+    (premise,) = parse_premises(text, file="premises.yaml", names=known_names()).premises
+    assert premise.condition == (Limits(high=high) if low is None else Limits(low, high))
+
+
+@pytest.mark.parametrize("reading", [d.name for d in READINGS.values() if d.is_share])
+def test_no_share_has_a_limit_above_1(reading: str) -> None:
+    with pytest.raises(PremisesError, match="never above 1"):
+        parse_premises(f"premises: [{{reading: {reading}, at_most: 150%}}]", file="p.yaml", names=known_names())
+
+
+@pytest.mark.parametrize("reading", [d.name for d in READINGS.values() if not d.is_net and d.unit != "label"])
+def test_nothing_else_has_a_limit_below_0(reading: str) -> None:
+    with pytest.raises(PremisesError, match="never below 0"):
+        parse_premises(f"premises: [{{reading: {reading}, at_least: -1}}]", file="p.yaml", names=known_names())
+
+
 @pytest.mark.parametrize(
     ("text", "line", "column", "words"),
     [
@@ -121,6 +142,12 @@ def test_amounts(text: str, reading: str, value: float) -> None:
         ("premises:\n  - {reading: length_share, at_mots: 10%}\n", 2, 29, "did you mean at_most?"),
         ("premises:\n  - {reading: length_share, at_most: 2s}\n", 2, 38, "shares of 1"),
         ("premises:\n  - {reading: length_share, at_most: 10}\n", 2, 38, "never above 1"),
+        ("premises:\n  - {reading: length_share, at_most: -1}\n", 2, 38, "never below 0; write 40%"),
+        ("premises:\n  - {reading: ttft_seconds, at_most: -1s}\n", 2, 38, "never below 0; write 2s"),
+        ("premises:\n  - {reading: length_share, between: [-50%, 10%]}\n", 2, 39, "never below 0"),
+        ("premises:\n  - {reading: finished_requests, at_least: -5}\n", 2, 44, "never below 0"),
+        ("premises:\n  - {claim: {prefill_rate: -1860}}\n", 2, 28, "never below 0"),
+        ("premises:\n  - {reading: TTFT_SECONDS, at_most: 2s}\n", 2, 15, "did you mean ttft_seconds?"),
         ("premises:\n  - {reading: ttft_seconds, at_most: 40%}\n", 2, 38, "2s, 150ms"),
         ("premises:\n  - {reading: ttft_seconds, at_most: soon}\n", 2, 38, "is no amount"),
         ("premises:\n  - {reading: ttft_seconds, at_most: 1e999}\n", 2, 38, "too large"),

@@ -127,3 +127,55 @@ def test_nights_that_end_later_are_left_out(tmp_path: Path) -> None:
 def test_a_week_without_runs_is_seven_nights_less_one(tmp_path: Path) -> None:
     with store_with(tmp_path, [night(0), night(0) + 7 * DAY]) as store:
         assert [g.nights for g in find_gaps(group_nights(load_runs(store)))] == [6]
+
+
+def test_a_night_after_a_long_pause_is_not_called_the_first(tmp_path: Path) -> None:
+    with store_with(tmp_path, [night(0), night(1)]) as store:
+        late = Tonight(report(subject({"ttft_seconds": 0.5}), end=night(200)), night(200), night(200))
+        made = make_nights(store, late, better=BETTER, compare=COMPARE)
+    assert made["notes"] == [
+        "the last night before this one was 2026-03-02T03:00:00Z, 199 days ago: too long to compare with"
+    ]
+    assert "first night" not in made["subjects"][0]["reason"]
+
+
+def test_an_idle_night_tells_nothing_of_what_is_exported(tmp_path: Path) -> None:
+    """Without traffic a reading that is not exported says no_traffic; the next busy night says not_exported again."""
+    missing = {"state": "not_exported", "reason": "switched off"}
+    idle = {"state": "no_traffic", "reason": "nothing ran"}
+    nights = [
+        subject({"achieved_tflops_per_gpu": missing}),
+        subject({"achieved_tflops_per_gpu": idle}, flags=["no_traffic"]),
+        subject({"achieved_tflops_per_gpu": missing}),
+    ]
+    with open_store(str(tmp_path / "a.db"), create=True) as store:
+        found = []
+        for i, one in enumerate(nights):
+            made = make_nights(store, Tonight(report(one), night(i), night(i)), better=BETTER, compare=COMPARE)
+            found += [*made["subjects"][0]["events"], *made["subjects"][0]["earlier_events"]]
+            store.append(report(one), end=night(i), ran=night(i))
+    assert found == []
+
+
+def test_the_same_pages_as_another_night_are_said_to_be_that(tmp_path: Path) -> None:
+    sums = {"prompt_tokens": 9000.0, "generation_tokens": 812.0, "prefill_seconds": 12.25}
+    other = {**sums, "prefill_seconds": 12.5}
+    with open_store(str(tmp_path / "a.db"), create=True) as store:
+        store.append(report(subject(sums)), end=night(0), ran=night(0))
+        again, new = (
+            make_nights(store, Tonight(report(subject(s)), night(1), night(1)), better=BETTER, compare=COMPARE)
+            for s in (sums, other)
+        )
+    assert again["subjects"][0]["remarks"] == [
+        "its sums are those of the night of 2026-03-01T03:00:00Z to the last digit: the same pages?"
+    ]
+    assert new["subjects"][0]["remarks"] == []
+
+
+def test_an_engine_that_started_after_its_night_is_doubted(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "a.db"), create=True) as store:
+        one = subject({"ttft_seconds": 0.5}, started="2026-03-09T00:00:00Z")
+        made = make_nights(store, Tonight(report(one), night(0), night(0)), better=BETTER, compare=COMPARE)
+    assert made["subjects"][0]["remarks"] == [
+        "the engine was started 2026-03-09T00:00:00Z, after this night ended: is --at the right time?"
+    ]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from auditor.measures.readings.step_facts import died_inside
 from auditor.model import Options, UsageError, Window
-from auditor.pipeline import audit_window
+from auditor.pipeline import audit_window, build_subjects
 from tests.metrics_server.conftest import Gather, readings_of
 from tests.metrics_server.samples import END, Replica
 from tests.metrics_server.servers import Server, Store, both, prometheus, victoria_metrics
@@ -81,6 +82,19 @@ def test_newcomers_strangers_gaps_and_the_dead_are_named(fleet: tuple[str, str],
     # Five that were there, one of them to five sixths, and one that never answered.
     assert window.coverage == pytest.approx((4 + 200 / 240) / 6, abs=0.01)
     assert window.restarts == 0
+
+
+def test_a_replaced_replica_is_gone_and_took_its_prompts_along(server: tuple[str, Server], gather: Gather) -> None:
+    """A rollout: the old pod ends after half an hour, the new one has another name. No start time moves anywhere."""
+    store = Store()
+    Replica("10.0.0.1:8000", started=LONG_AGO).run(store, START - 60, START + 1800)
+    Replica("10.0.0.2:8000", started=START + 1790).run(store, START + 1800, END)
+    with server[1](store) as url:
+        windows = [gather(url, 3600.0, END), gather(url, 3600.0, END, exact=True)]
+    for window in windows:
+        assert window.restarts == 0
+        (subject,) = build_subjects(window, Options())
+        assert died_inside(subject)
 
 
 def test_without_a_start_time_newcomers_give_the_least(server: tuple[str, Server], gather: Gather) -> None:

@@ -359,3 +359,21 @@ def test_an_unknown_reading_gets_the_nearest_name(tmp_path: Path) -> None:
     done = history(tmp_path, "trend", "ttft_second")
     assert done.returncode == 2
     assert "did you mean ttft_seconds?" in done.stderr
+
+
+def test_latest_is_the_newest_night_and_not_the_last_run(nightly: Run, tmp_path: Path) -> None:
+    nightly(*PAGES, "--at", "2026-11-30T03:00:00Z")
+    backfill = nightly(*PAGES, "--at", "2026-11-27T03:00:00Z")
+    assert backfill.returncode == 0, backfill.stderr
+    latest = json.loads((tmp_path / "out" / "latest.json").read_text())
+    assert latest["window"]["end"] == "2026-11-30T03:00:00Z"
+    assert (tmp_path / "out" / "2026-11-27T030000Z.json").exists()
+
+
+def test_a_saved_window_without_an_end_is_not_of_now(nightly: Run, tmp_path: Path) -> None:
+    """The fixture's dead night is a saved window of servers that did not answer: nobody knows when."""
+    dead = ROOT / "fixtures" / "nights" / "month" / "night-09.json.gz"
+    done = nightly(str(dead))
+    assert done.returncode == 2
+    assert "--at" in done.stderr
+    assert nightly(str(dead), "--at", AT).returncode == 3

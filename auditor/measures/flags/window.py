@@ -19,7 +19,20 @@ def no_traffic(s: Subject) -> str | None:
     """No live or finished counter moved in the window."""
     if s.moved:
         return None
-    return "no token moved in any line of the log" if s.of_log else "no counter moved in the window"
+    if s.of_log:
+        return "no token moved in any line of the log"
+    lost = {name: flaw for p in s.parts for name, flaw in p.flaws.items() if _counts_work(s, name)}
+    if lost:
+        more = f", and {len(lost) - 1} more like it" if len(lost) > 1 else ""
+        return f"no counter that can be read moved in the window: {next(iter(lost.values()))}{more}"
+    return "no counter moved in the window"
+
+
+def _counts_work(s: Subject, name: str) -> bool:
+    declaration = s.engine.quantities.get(name)
+    if declaration is None or declaration.population == "state":
+        return False
+    return declaration.kind in ("counter", "histogram")
 
 
 @flag

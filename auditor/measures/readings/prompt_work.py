@@ -33,6 +33,7 @@ class Computed(NamedTuple):
 
 def demand(s: Subject) -> tuple[float, tuple[str, ...]]:
     """Prompt tokens of the window: the live counter, else those of finished requests."""
+    s.refuse_flawed("prompt_tokens")
     if s.has("prompt_tokens"):
         return s.increase("prompt_tokens"), ("prompt_tokens",)
     if s.has("prompt_length_tokens") and not s.histogram("prompt_length_tokens").rebuilt_sum:

@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from auditor.measures.subject import Missing, Subject
@@ -49,13 +50,13 @@ class Declared:
     """``lower`` or ``higher`` where a direction is known to be good; None where it depends."""
     function: ReadingFunction
 
-    @property
+    @cached_property
     def is_share(self) -> bool:
         """A part of a whole: never below 0 or above 1. Net shares, which may be negative, are none."""
         named = self.name.endswith("_share") or self.name in ("draft_acceptance", "kept_share_of_verified")
         return self.unit == "ratio" and named and not self.is_net
 
-    @property
+    @cached_property
     def is_net(self) -> bool:
         """A difference of what began and what ended in the window, which may be negative."""
         return self.name.startswith(("unmatched_", "unfinished_"))

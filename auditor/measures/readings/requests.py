@@ -124,6 +124,7 @@ def first_tokens(s: Subject) -> Found:
 
     Where that is not on the page, finished requests stand in.
     """
+    s.refuse_flawed("ttft_seconds")
     if s.has("ttft_seconds"):
         count = s.histogram("ttft_seconds").count
         return Found(count, count=count, sources=("ttft_seconds",))

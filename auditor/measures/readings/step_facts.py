@@ -99,6 +99,23 @@ class StepFacts:
         return max(0.0, min((self.unfinished_computed + self.in_progress_end) / size, self.most_chunks(size)))
 
 
+def _running_at_start(s: Subject) -> float:
+    """R0, added over engines: one that restarted counts from zero, the others of its fleet do not."""
+    total = 0.0
+    for e in s.engines() if s.restarted and s.window.kind == "scrapes" else [s]:
+        if not e.from_zero:
+            total += known_level(e.gauge("running_requests").first if e.has("running_requests") else None)
+    return total
+
+
+def died_inside(s: Subject) -> bool:
+    """An engine ended inside the window, restarted in its place or replaced, with whatever it was working on.
+
+    Of two pages the later one counts from the restart on, so that nothing of the dead engine is in it.
+    """
+    return s.window.kind in ("series", "range") and (s.restarted or any(p.gone for p in s.parts))
+
+
 def gather_steps(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
     """Collect what the bounds need.
 
@@ -132,7 +149,7 @@ def gather_steps(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
     longest = longest_prompt(s)
     start, end = prompts_in_progress(s, longest)
     running = s.gauge("running_requests") if s.has("running_requests") else None
-    killed = s.restarted and s.window.kind != "scrapes"
+    killed = died_inside(s)
     lengths = None
     if s.has("computed_prompt_length_tokens"):
         h = s.histogram("computed_prompt_length_tokens")
@@ -150,7 +167,7 @@ def gather_steps(s: Subject, *, may_be_idle: bool = False) -> StepFacts:
         first_tokens=first,
         in_progress_start=start,
         in_progress_end=math.inf if killed else end,
-        running_start=0.0 if s.from_zero else known_level(running.first if running else None),
+        running_start=_running_at_start(s),
         running_end=math.inf if killed else known_level(running.last if running else None),
         longest=longest,
         kv_tokens_end=None if killed else kv_tokens_held(s, end=True),
@@ -208,7 +225,7 @@ def assumptions(f: StepFacts) -> tuple[str, ...]:
     if f.preempted:
         out.append("preempted requests were computed again, which no token counter shows")
     if f.killed:
-        out.append("the engine restarted inside the window: steps of prompts that died with it are out of sight")
+        out.append("an engine ended inside the window: steps of prompts that died with it are out of sight")
     if f.speculative:
         out.append("with speculation a step holds draft tokens that no counter of steps shows")
     return tuple(out)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.measures.histogram import iter_buckets
 from auditor.measures.readings.registry import Found, reading
+from auditor.measures.readings.step_facts import died_inside
 from auditor.measures.readings.time import impossible_time
 from auditor.measures.subject import Missing, Subject
 from auditor.model import Histogram
@@ -85,8 +86,8 @@ def decode_stretch_share(s: Subject) -> Found:
         caveats.append(f"steps without prefill read off {lull[1]:g} gaps in lulls of the series")
     if preempted.value:
         caveats.append(f"{preempted.value:.2%} preemptions per request: a little recomputed prefill is hidden")
-    if s.restarted and s.window.kind != "scrapes":
-        caveats.append("the engine restarted inside the window: chunks of prompts that died with it are not counted")
+    if died_inside(s):
+        caveats.append("an engine ended inside the window: chunks of prompts that died with it are not counted")
     if e.prefill_alone:
         caveats.append("decode time is end-to-end minus first-token time; gaps are those of streaming requests")
     low, high = _share(e, c.at_99[0]) or 0.0, _share(e, c.at_99[1])

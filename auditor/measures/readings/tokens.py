@@ -32,6 +32,7 @@ def prompt_tokens(s: Subject) -> Found:
 @reading(unit="tokens", better="higher")
 def generation_tokens(s: Subject) -> Found:
     """Generated tokens in the window (live counter)."""
+    s.refuse_flawed("generation_tokens")
     if s.has("generation_tokens"):
         value = s.increase("generation_tokens")
         return Found(value, count=value, sources=("generation_tokens",))

@@ -5,6 +5,16 @@ This room asks and reads answers; what to ask is rendered elsewhere. Importing i
 
 from auditor.sources.prometheus.answers import Answer, Row
 from auditor.sources.prometheus.refusals import LengthError, LimitError, QueryError
-from auditor.sources.prometheus.server import Dialect, MetricsServer, Tally
+from auditor.sources.prometheus.server import QUERIES_PER_SECOND, Dialect, MetricsServer, Tally
 
-__all__ = ["Answer", "Dialect", "LengthError", "LimitError", "MetricsServer", "QueryError", "Row", "Tally"]
+__all__ = [
+    "QUERIES_PER_SECOND",
+    "Answer",
+    "Dialect",
+    "LengthError",
+    "LimitError",
+    "MetricsServer",
+    "QueryError",
+    "Row",
+    "Tally",
+]

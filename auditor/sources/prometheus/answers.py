@@ -63,29 +63,44 @@ def read_answer(document: Mapping[str, Any], *, address: str) -> Answer:
         EvidenceError: a shape that the API does not have.
     """
     warnings, infos = split_warnings(document)
-    try:
-        data = document["data"]
-        kind, result = data["resultType"], data["result"]
-        if kind == "scalar":
-            return Answer((Row({}, (_point(result),)),), warnings, infos)
-        if kind not in ("vector", "matrix"):
-            raise ValueError(f"result type {kind!r}")
-        return Answer(tuple(_row(raw) for raw in result), warnings, infos)
-    except (KeyError, TypeError, ValueError, IndexError) as problem:
-        raise EvidenceError(
-            f"{address}: the answer has not the form of a query result ({type(problem).__name__}: {problem})"
-        ) from None
+    data = document.get("data")
+    flaw = _flaw(data)
+    if flaw is None and isinstance(data, dict):
+        try:
+            if data["resultType"] == "scalar":
+                return Answer((Row({}, (_point(data["result"]),)),), warnings, infos)
+            return Answer(tuple(_row(raw) for raw in data["result"]), warnings, infos)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+            flaw = "a series in it is not made of labels and of pairs of a time and a number"
+    raise EvidenceError(f"{address}: the answer has not the form of a query result: {flaw}")
+
+
+def _flaw(data: Any) -> str | None:
+    """What is wrong with the frame of a result, in words."""
+    if data is None:
+        return "it says success and holds no data"
+    if not isinstance(data, dict) or "resultType" not in data:
+        return "its data says no result type"
+    kind = data["resultType"]
+    if kind not in ("scalar", "vector", "matrix"):
+        return f"its result type is {str(kind)[:40]!r}, not vector, matrix or scalar"
+    if not isinstance(data.get("result"), list):
+        return "its result is no list"
+    return None
 
 
 def split_warnings(document: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(warnings about the data, remarks on the query). Partial answers of VictoriaMetrics count as a warning."""
-    warnings = [str(w) for w in document.get("warnings") or ()]
-    infos = [str(i) for i in document.get("infos") or ()]
+    warnings, infos = _texts(document.get("warnings")), _texts(document.get("infos"))
     infos += [w for w in warnings if w.startswith("PromQL ")]
     warnings = [w for w in warnings if not w.startswith("PromQL ")]
     if document.get("isPartial") is True:
         warnings.append("the answer is partial: storage nodes did not answer")
     return tuple(warnings), tuple(infos)
+
+
+def _texts(listed: Any) -> list[str]:
+    return [str(text) for text in listed] if isinstance(listed, list) else [str(listed)] if listed else []
 
 
 def _row(raw: Mapping[str, Any]) -> Row:

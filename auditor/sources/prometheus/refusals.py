@@ -79,10 +79,16 @@ def sentence(error: TransportError) -> str:
     """The transport's own sentence, with what the server said, and the usual cause of a 404 or 401."""
     _, said = read_error_body(error.body_start)
     text = str(error)
+    url = error.url.partition("?")[0]
     if error.status == 404:
         return (
-            f"{error.url}: no query API at this path. Prometheus may run under a prefix; Mimir and Cortex want "
+            f"{url}: no query API at this path. Prometheus may run under a prefix; Mimir and Cortex want "
             "/prometheus at the end, VictoriaMetrics clusters /select/TENANT/prometheus"
+        )
+    if error.status in (405, 501):
+        return (
+            f"{url} answered {error.status}: what runs there does not take queries, so most likely it is no metrics "
+            "server; check the host and the port"
         )
     if error.status == 401 and "org" in said.lower():
         return f"{text}; it said {said!r}: give the tenant, for example --header 'X-Scope-OrgID: NAME'"
