@@ -12,8 +12,9 @@ from itertools import pairwise
 
 from auditor.measures.grouping import PartKey, Place, Points, copy_key, declared_names, group_series
 from auditor.measures.histogram import AGREE, check_histogram
+from auditor.measures.holes import Holes
 from auditor.measures.lives import CREATED, Lives, find_lives
-from auditor.measures.moves import LARGEST, Holes, Moves
+from auditor.measures.moves import LARGEST, Moves
 from auditor.measures.sharing import share_unlabelled
 from auditor.measures.vocabulary import Declaration, Engine
 from auditor.model import Counter, Gauge, Histogram, Info, Labels, Part, Quantity, Slice, TargetWindow

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from auditor.measures.holes import Holes
 from auditor.measures.lives import find_lives
-from auditor.measures.moves import Holes, Moves
+from auditor.measures.moves import Moves
 from auditor.measures.vocabulary import load_vocabulary
 from auditor.model import Options, SubjectReport, TargetWindow
 from auditor.pipeline import audit_window
