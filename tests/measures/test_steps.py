@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from auditor.measures.readings.step_facts import gather_steps
+from auditor.model import Options
+from auditor.pipeline import build_subjects
 from tests.captures.support import limits, state, value
-from tests.measures.pages import counter, gauge, histogram, started, subject
+from tests.measures.pages import counter, gauge, histogram, started, subject, target, window
 
 
 def engine(
@@ -138,3 +141,14 @@ def test_a_prompt_that_died_with_its_engine_may_have_run_in_any_step() -> None:
     # No prompt can be longer than 5,000 tokens: with such a budget it is in one step, and dies unrun or recorded.
     single = subject(first, started(1000) + engine(running=1), started(9000) + engine(), budget=8192)
     assert value(single, "small_step_share") == 0.6
+
+
+def test_of_a_fleet_only_the_engine_that_restarted_began_empty() -> None:
+    """Two pages of each: one engine restarted between them, the other had two requests running at the first."""
+    fresh = target(started(1000) + engine(running=3), started(9000) + engine(), address="a")
+    busy = engine(small=0, large=0, computed=0, generated=0, requests=2, running=2)
+    steady = target(started(1000) + busy, started(1000) + engine(), address="b")
+    (s,) = build_subjects(window(fresh, steady, seconds=60.0, budget=2048), Options())
+    assert gather_steps(s).running_start == 2
+    (alone,) = build_subjects(window(fresh, seconds=60.0, budget=2048), Options())
+    assert gather_steps(alone).running_start == 0
