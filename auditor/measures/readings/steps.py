@@ -4,7 +4,8 @@ N are the recorded steps, N8 those of at most 8 tokens. C are the computed promp
 first tokens what the model ran, Cf = C - first tokens what can have run without a record. E0 and E1 are the most
 prompt tokens in progress at the window's start and end. b is the largest chunk of a prompt: the smaller of the step
 budget and the long-prefill threshold. cap(x) is how many chunks of x tokens the prompts can have had beside their
-last ones, and U = min((Cf + E1) / x, cap(x)) the most steps out of sight.
+last ones, and U = min((Cf + E1) / x, cap(x)) the most steps out of sight. Where an engine ended inside the window (a
+restart in a series, a replaced pod), E1 and cap(x) have no limit: what its prompts had run is in no counter.
 """
 
 from __future__ import annotations
