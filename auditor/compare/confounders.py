@@ -49,13 +49,13 @@ def _one(items: Sequence[Mapping[str, Any]], path: str) -> set[str]:
 def _identity(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     if _one(a, "engine") != _one(b, "engine"):
         yield Confounder(
-            f"{name}: another engine ({_words(_one(a, 'engine'))} against {_words(_one(b, 'engine'))})", True
+            f"{name}: another engine ({_words(_one(a, 'engine'))} -> {_words(_one(b, 'engine'))})", True
         )
     if _one(a, "model") != _one(b, "model"):
-        yield Confounder(f"{name}: another model ({_words(_one(a, 'model'))} against {_words(_one(b, 'model'))})", True)
+        yield Confounder(f"{name}: another model ({_words(_one(a, 'model'))} -> {_words(_one(b, 'model'))})", True)
     versions = ({v for i in a if (v := i.get("version"))}, {v for i in b if (v := i.get("version"))})
     if all(versions) and versions[0] != versions[1]:
-        yield Confounder(f"{name}: another engine version ({_words(versions[0])} against {_words(versions[1])})")
+        yield Confounder(f"{name}: another engine version ({_words(versions[0])} -> {_words(versions[1])})")
     if any(_same_window(x, y) for x in a for y in b):
         yield Confounder(f"{name}: the same window stands in both arms", True)
 
@@ -130,7 +130,7 @@ def _windows(
         if x and y and max(x, y) >= UNEQUAL * min(x, y):
             far = max(x, y) >= FAR_APART * min(x, y)
             yield Confounder(
-                f"{name}: unequal {what}: {x:,.0f}{unit} against {y:,.0f}{unit}"
+                f"{name}: unequal {what}: {x:,.0f}{unit} -> {y:,.0f}{unit}"
                 + (": a long mixed window and a picked short one are not alike" if far else ""),
                 far and what == "requests",
             )
@@ -140,10 +140,10 @@ def _workload(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     for reading, words in (("prompt_length_tokens", "prompt length"), ("output_length_tokens", "output length")):
         x, y = _mean(a, reading), _mean(b, reading)
         if x and y and not _near(x, y):
-            yield Confounder(f"{name}: another workload: mean {words} {x:,.0f} against {y:,.0f} tokens", True)
+            yield Confounder(f"{name}: another workload: mean {words} {x:,.0f} -> {y:,.0f} tokens", True)
     cached = [_mean(items, "prefix_hit_share") for items in (a, b)]
     if cached[0] is not None and cached[1] is not None and abs(cached[0] - cached[1]) > 0.05:
-        yield Confounder(f"{name}: another cache state: {cached[0]:.0%} against {cached[1]:.0%} of prompt tokens saved")
+        yield Confounder(f"{name}: another cache state: {cached[0]:.0%} -> {cached[1]:.0%} of prompt tokens saved")
     rates = [_rate(items) for items in (a, b)]
     depth = [_depth(items) for items in (a, b)]
     (r0, r1), (d0, d1) = rates, depth
@@ -151,7 +151,7 @@ def _workload(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     # A faster server finishes more at equal depth (closed loop) or holds fewer at an equal rate (open loop).
     if known and not _near(r0 or 0, r1 or 0) and not _near(d0 or 0, d1 or 0):
         yield Confounder(
-            f"{name}: another load: {r0:.3g} against {r1:.3g} requests/s, {d0:.3g} against {d1:.3g} in flight"
+            f"{name}: another load: {r0:.3g} -> {r1:.3g} requests/s, {d0:.3g} -> {d1:.3g} in flight"
         )
 
 

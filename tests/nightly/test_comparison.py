@@ -128,7 +128,7 @@ def test_another_workload_is_said_before_the_changes(tmp_path: Path) -> None:
     found = told(tmp_path, before, {"ttft_seconds": 0.75, "prompt_length_tokens": 2000})
     assert found["comparisons"][0]["verdict"] == "not_comparable"
     lines = list(subject_lines(found))
-    said = next(i for i, line in enumerate(lines) if "another workload: mean prompt length 1,004 against 2,000" in line)
+    said = next(i for i, line in enumerate(lines) if "another workload: mean prompt length 1,004 -> 2,000" in line)
     assert said < next(i for i, line in enumerate(lines) if "ttft_seconds:" in line)
 
 
