@@ -48,9 +48,7 @@ def _one(items: Sequence[Mapping[str, Any]], path: str) -> set[str]:
 
 def _identity(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     if _one(a, "engine") != _one(b, "engine"):
-        yield Confounder(
-            f"{name}: another engine ({_words(_one(a, 'engine'))} -> {_words(_one(b, 'engine'))})", True
-        )
+        yield Confounder(f"{name}: another engine ({_words(_one(a, 'engine'))} -> {_words(_one(b, 'engine'))})", True)
     if _one(a, "model") != _one(b, "model"):
         yield Confounder(f"{name}: another model ({_words(_one(a, 'model'))} -> {_words(_one(b, 'model'))})", True)
     versions = ({v for i in a if (v := i.get("version"))}, {v for i in b if (v := i.get("version"))})
@@ -150,9 +148,7 @@ def _workload(name: str, a: Items, b: Items) -> Iterator[Confounder]:
     known = r0 is not None and r1 is not None and d0 is not None and d1 is not None
     # A faster server finishes more at equal depth (closed loop) or holds fewer at an equal rate (open loop).
     if known and not _near(r0 or 0, r1 or 0) and not _near(d0 or 0, d1 or 0):
-        yield Confounder(
-            f"{name}: another load: {r0:.3g} -> {r1:.3g} requests/s, {d0:.3g} -> {d1:.3g} in flight"
-        )
+        yield Confounder(f"{name}: another load: {r0:.3g} -> {r1:.3g} requests/s, {d0:.3g} -> {d1:.3g} in flight")
 
 
 def like_figures_disagree(changes: Mapping[str, tuple[float, float | None, float | None]]) -> list[str]:

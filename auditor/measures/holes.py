@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from auditor.measures.grouping import Place, Points
+from auditor.measures.histogram import AGREE
 from auditor.measures.lives import CREATED, Column, Lives, ProcessKey, find_lives
 from auditor.measures.vocabulary import HISTOGRAM_SUFFIXES, Engine
 from auditor.model import Labels, SeriesTable, TargetWindow
+
+REQUESTS = "finished_requests"
 
 
 class Holes:
@@ -54,6 +58,29 @@ class Holes:
         if gone and (reason or not unborn()):
             return _lost(points.exported_name)
         return reason
+
+    def began_before(self, points: Points, others: Iterable[Points]) -> str | None:
+        """That a quantity which the first page lacks had counted by then, in words; None where it may be new.
+
+        Each counts finished requests. One that has counted more of them than another saw in the whole window counted
+        before it as well, so that its increase is not what the last page shows.
+        """
+        final = self._columns[-1]
+        if self._final < 1 or not _counts_requests(points) or any(self._lives.of(points.places[0].process)):
+            return None
+        if any(self._columns[0][at] is not None for at in points.at) or any(final[at] is None for at in points.totals):
+            return None
+        counted = _total(final, points)
+        for other in others:
+            if other is points or not _counts_requests(other) or not self._at.isdisjoint(other.at):
+                continue
+            before, after = _total(self._columns[0], other), _total(final, other)
+            if before > 0 and counted > (after - before) * (1 + AGREE) + 1:
+                return (
+                    f"{points.exported_name} is not on the first page, and has counted {counted:g} requests where "
+                    f"{other.exported_name} rose by {after - before:g}: the first page is not whole"
+                )
+        return None
 
     def changed_layout(self, points: Points) -> str | None:
         """That a histogram has other buckets since a restart, as a longer --max-model-len gives it; None if not."""
@@ -166,6 +193,17 @@ class Holes:
             series=SeriesTable(table.shared, table.columns[page - 1 : page + 1]),
         )
         return find_lives(pair, self._engine).of(process)[1]
+
+
+def _counts_requests(points: Points) -> bool:
+    """One event for each finished request, or for fewer of them."""
+    kind = points.declaration.kind
+    return points.declaration.population == "finished" and (kind == "histogram" or points.declaration.name == REQUESTS)
+
+
+def _total(column: Column, points: Points) -> float:
+    places = points.totals if points.declaration.kind == "histogram" else points.at
+    return math.fsum(column[at] or 0.0 for at in places)
 
 
 def _lost(name: str) -> str:

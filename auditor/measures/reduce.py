@@ -124,7 +124,13 @@ class _Builder:
         def unborn() -> bool:
             return self._may_be_unborn(points.declaration, found)
 
-        return self._bad_value(points) or self.holes.why_unknown(points, unborn=unborn) or points.lack
+        others = (positions[min(positions)] for positions in found.values())
+        return (
+            self._bad_value(points)
+            or self.holes.why_unknown(points, unborn=unborn)
+            or self.holes.began_before(points, others)
+            or points.lack
+        )
 
     def _may_be_unborn(self, declaration: Declaration, found: Mapping[str, Mapping[int, Points]]) -> bool:
         """The last page may rightly lack the whole quantity after a restart: nothing of it happened since."""

@@ -221,3 +221,30 @@ def test_sglang_after_a_restart_in_which_nothing_ran_yet() -> None:
     assert idle.quantities["generation_tokens"] == Counter(0.0, 0.0, 0.0)
     busy = only_part(before, started(200) + work.replace(" 40", " 30"))
     assert busy.flaws["generation_tokens"] == f"sglang:generation_tokens_total {LATER}"
+
+
+def test_a_family_that_the_first_page_was_cut_of_has_no_increase() -> None:
+    """Ten requests had finished at the first page and thirty at the second; what counted thirty was no newcomer."""
+
+    def times(name: str, count: int) -> str:
+        return histogram(name, {1: count}, count / 2)
+
+    whole = times("e2e_request_latency_seconds", 10)
+    later = times("e2e_request_latency_seconds", 30)
+    s = subject(whole, later + times("request_prefill_time_seconds", 30))
+    assert s.readings["prefill_seconds"].state == "invalid"
+    assert "has counted 30 requests where vllm:e2e_request_latency_seconds rose by 20" in (
+        s.readings["prefill_seconds"].reason or ""
+    )
+    # One that counted what finished in the window may have been born in it.
+    assert value(subject(whole, later + times("request_prefill_time_seconds", 20)), "prefill_seconds") == 10
+    # A server without traffic at the first page has neither.
+    assert (
+        value(
+            subject(counter("prompt_tokens", 0), later + times("request_prefill_time_seconds", 30)), "prefill_seconds"
+        )
+        == 15
+    )
+    # After a restart everything is new.
+    fresh = [started(100) + whole, started(900) + later + times("request_prefill_time_seconds", 30)]
+    assert value(subject(*fresh), "prefill_seconds") == 15
