@@ -15,13 +15,14 @@ from auditor.measures.engine_facts import engine_facts
 from auditor.measures.flags import find_flags
 from auditor.measures.fleet import compare_engines
 from auditor.measures.identities import identities, running_at_both_ends
+from auditor.measures.parts import group_parts, part_summary
 from auditor.measures.readings import READINGS
 from auditor.measures.readings.distributions import slo_share
 from auditor.measures.readings.prompt_work import external_kv_share
 from auditor.measures.reduce import reduce_target
 from auditor.measures.roles import join_pair
 from auditor.measures.settings import page_settings, resolve_settings
-from auditor.measures.subject import Subject, WindowFacts, group_parts, part_summary
+from auditor.measures.subject import Subject, WindowFacts
 from auditor.measures.vocabulary import Engine, Vocabulary, load_vocabulary
 from auditor.model import (
     Options,

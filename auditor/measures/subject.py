@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -299,28 +299,3 @@ class Subject:
         if self.window.coverage < self.options.min_coverage:
             return f"only {self.window.coverage:.0%} of the window is covered"
         return None
-
-
-def group_parts(parts: Iterable[Part], by: str) -> dict[tuple[tuple[str, str | None], ...], list[Part]]:
-    """Sort parts into subjects: ``model`` (default), ``rank`` (one engine), ``target`` or ``all``."""
-    groups: dict[tuple[tuple[str, str | None], ...], list[Part]] = {}
-    for p in parts:
-        labels: list[tuple[str, str | None]] = [("engine", p.engine)]
-        if by in ("model", "rank"):
-            labels.append(("model", p.model))
-        if by in ("rank", "target"):
-            labels.append(("target", p.target))
-        if by == "rank":
-            labels.append(("rank", p.rank))
-        groups.setdefault(tuple(labels), []).append(p)
-    return groups
-
-
-def part_summary(engine_subject: Subject) -> dict[str, Any]:
-    """The four readings that a report shows of each part."""
-    names = ("finished_requests", "prompt_tokens", "running_requests", "kv_usage")
-    part = engine_subject.parts[0]
-    return {
-        "labels": {"target": part.target, "model": part.model, "rank": part.rank},
-        "readings": {name: engine_subject.read(name).to_json() for name in names},
-    }
