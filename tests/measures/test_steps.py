@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from auditor.measures.readings.in_progress import next_125
 from auditor.measures.readings.step_facts import gather_steps
 from auditor.model import Options
 from auditor.pipeline import build_subjects
@@ -152,3 +155,11 @@ def test_of_a_fleet_only_the_engine_that_restarted_began_empty() -> None:
     assert gather_steps(s).running_start == 2
     (alone,) = build_subjects(window(fresh, seconds=60.0, budget=2048), Options())
     assert gather_steps(alone).running_start == 0
+
+
+@pytest.mark.parametrize(
+    ("edge", "above"),
+    [(2000, 5000), (5000, 10_000), (131_072, 200_000), (1e5, 2e5), (5e-324, math.inf), (1.7e308, math.inf)],
+)
+def test_the_longest_prompt_is_below_the_next_step_of_edges(edge: float, above: float) -> None:
+    assert next_125(edge) == above

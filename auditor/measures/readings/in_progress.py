@@ -31,12 +31,12 @@ def longest_prompt(s: Subject) -> float:
 
 
 def next_125(edge: float) -> float:
-    """The next step of 1, 2, 5, 10, ... above ``edge``."""
+    """The next step of 1, 2, 5, 10, ... above ``edge``; infinity for an edge at the end of what a float holds."""
     power = 10.0 ** math.floor(math.log10(edge))
     for factor in (1, 2, 5, 10, 20):
         if factor * power > edge * (1 + 1e-9):
             return factor * power
-    raise AssertionError("unreachable")
+    return math.inf
 
 
 def prompts_in_progress(s: Subject, longest: float, *, by_queries: bool = True) -> tuple[float, float]:
