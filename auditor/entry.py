@@ -7,6 +7,7 @@ not be written, 130 interrupted, 143 terminated.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         os.dup2(null, sys.stdout.fileno())
     except (OSError, ValueError):
         pass
+    # On its way out the interpreter would look through everything for cycles once more, only to free it.
+    gc.freeze()
     sys.exit(code)
 
 
