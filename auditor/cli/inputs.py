@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +203,3 @@ def _import_meanwhile() -> None:
 def warn(text: str) -> None:
     """A line on stderr: progress, warnings and the closing line go there, never to stdout."""
     click.echo(f"auditor: {text}", file=sys.stderr)
-
-
-def is_file(path: str) -> bool:
-    return Path(path).is_file()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from auditor.measures.histogram import make_histogram
 from auditor.measures.promql import PIECE, Scope
@@ -30,13 +30,6 @@ class Group:
     target: tuple[str, ...] | None
     model: str | None
     rank: str | None
-
-
-@dataclass
-class Pieces:
-    """What answers said of one quantity of one group."""
-
-    rows: list[Row] = field(default_factory=list)
 
 
 def group_of(row: Row, scope: Scope) -> Group:
